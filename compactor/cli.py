@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -25,6 +26,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce, new_app, run
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
@@ -45,44 +47,67 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 
-@app.command("run")
-def run_compactor(
-    *,
-    once: Annotated[bool, typer.Option("--once", help="Run one pass, for a scheduler.")] = False,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How often passes run, and where their metrics and reports go."""
+
+    once: Annotated[bool, typer.Option("--once", help="Run one pass, for a scheduler.")] = False
     every: Annotated[
         str | None, typer.Option(help="Run a pass at this interval, such as 60s, until SIGTERM.")
-    ] = None,
+    ] = None
     search: Annotated[
         bool,
         typer.Option(
             "--search",
             help="With --once: search the whole table now, not only every compactor.scan_every.",
         ),
-    ] = False,
+    ] = False
     wait: Annotated[
         str | None,
         typer.Option(
             help="With --once: how long to wait for the compactor's lease.",
             show_default="one lease",
         ),
-    ] = None,
+    ] = None
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
-    ] = None,
+    ] = None
     metrics_host: Annotated[
         str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all interfaces.")
-    ] = "127.0.0.1",
+    ] = "127.0.0.1"
     metrics_file: Annotated[
         Path | None,
         typer.Option(help="With --once: a .prom file for node_exporter's textfile collector."),
-    ] = None,
+    ] = None
     push_gateway: Annotated[
         str | None, typer.Option(metavar="URL", help="With --once: a Pushgateway for the metrics.")
-    ] = None,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+    log_format: LogFormatOption = LogFormat.TEXT
+    config: Config = None
+    as_json: AsJson = False
+
+    def check(self) -> None:
+        """Check that the options go together.
+
+        Raises:
+            InvalidInput: they do not.
+        """
+        if self.once == (self.every is not None):
+            raise InvalidInput("give either --once or --every, such as --every 60s")
+        if self.every is not None and self.search:
+            raise InvalidInput(
+                "--search goes with --once: a service searches every compactor.scan_every"
+            )
+        if self.every is not None and (self.metrics_file or self.push_gateway is not None):
+            raise InvalidInput(
+                "--metrics-file and --push-gateway go with --once: a service is scraped,"
+                " --metrics-port"
+            )
+
+
+@app.command("run")
+@spread_options
+def run_compactor(options: RunOptions) -> None:
     """Run the compactor: it merges entries older than `settle`.
 
     Processes that run with --every share the collections, and take over from one that dies. Besides
@@ -90,38 +115,33 @@ def run_compactor(
     SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented, or damaged
     collections were left as they are.
     """
-    if once == (every is not None):
-        raise InvalidInput("give either --once or --every, such as --every 60s")
-    if every is not None and search:
-        raise InvalidInput(
-            "--search goes with --once: a service searches every compactor.scan_every"
-        )
-    if every is not None and (metrics_file is not None or push_gateway is not None):
-        raise InvalidInput(
-            "--metrics-file and --push-gateway go with --once: a service is scraped, --metrics-port"
-        )
-    begin_logging(log_format)
-    settings = Settings.load(config)
+    options.check()
+    begin_logging(options.log_format)
+    settings = Settings.load(options.config)
     registry = program_registry()
     compactor, health = Compactor(settings, registry=registry), Health()
     with ExitStack() as stack:
-        if metrics_port is not None:
+        if options.metrics_port is not None:
             server = stack.enter_context(
-                serve(metrics_port, registry, host=metrics_host, health=health)
+                serve(options.metrics_port, registry, host=options.metrics_host, health=health)
             )
             say(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
-        if every is not None:
-            seconds = _seconds("--every", every, is_positive=True)
+        if options.every is not None:
+            seconds = _seconds("--every", options.every, is_positive=True)
             run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop, health)))
             return
-        wait_seconds = None if wait is None else _seconds("--wait", wait)
-        stack.enter_context(ScheduledMetrics(registry, metrics_file, push_gateway).left())
+        wait_seconds = None if options.wait is None else _seconds("--wait", options.wait)
+        stack.enter_context(
+            ScheduledMetrics(registry, options.metrics_file, options.push_gateway).left()
+        )
         report = run_tuned(
             _stoppable(
-                lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds, search=search)
+                lambda stop: compactor.run_once(
+                    stop=stop, wait_seconds=wait_seconds, search=options.search
+                )
             )
         )
-        if as_json:
+        if options.as_json:
             print_json([report])
         else:
             say(report.sentence() + (" (now: --search)" if report.next_search else ""))

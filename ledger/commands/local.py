@@ -1,6 +1,6 @@
 """`ledger local`: run a global table on this machine, and disturb its replication."""
 
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
@@ -53,87 +54,81 @@ ControlUrl = Annotated[
 ]
 
 
-@app.command()
-def up(
-    *,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalUpOptions:
+    """The table that runs, and where its endpoints are written."""
+
     regions: Annotated[
         str, typer.Option(help="Comma-separated regions, the home region first.")
-    ] = DEFAULT_REGIONS,
+    ] = DEFAULT_REGIONS
     config: Annotated[
         Path | None,
         typer.Option(
             help="Take regions and table name from this settings file.", show_default=False
         ),
-    ] = None,
-    lag: Annotated[Any, _Lag] = "50ms",
-    jitter: Annotated[Any, _Jitter] = "200ms",
-    seed: Annotated[int, typer.Option(help="Seed of the random delays.")] = 7,
+    ] = None
+    lag: Annotated[Any, _Lag] = "50ms"
+    jitter: Annotated[Any, _Jitter] = "200ms"
+    seed: Annotated[int, typer.Option(help="Seed of the random delays.")] = 7
     engine: Annotated[
         str,
         typer.Option(
             help=f"One of {', '.join(ENGINES)}. Only memory is held to any request: dynoxide"
             " takes some that DynamoDB refuses, and does some otherwise, without an error."
         ),
-    ] = "memory",
+    ] = "memory"
     ports: Annotated[
         str,
         typer.Option(
             help="Comma-separated ports, one for each region in their order.",
             show_default="free ports",
         ),
-    ] = "",
+    ] = ""
     control_port: Annotated[
         int,
         typer.Option(
             min=0, max=65_535, help="Port of the control URL.", show_default="a free port"
         ),
-    ] = 0,
-    table: Annotated[str, typer.Option(help="Table name.")] = "ledger",
-    no_table: Annotated[bool, typer.Option("--no-table", help="Do not create the table.")] = False,
+    ] = 0
+    table: Annotated[str, typer.Option(help="Table name.")] = "ledger"
+    no_table: Annotated[bool, typer.Option("--no-table", help="Do not create the table.")] = False
     data: Annotated[
         Path | None,
         typer.Option(help="Keep the state in this folder.", show_default="nothing is kept"),
-    ] = None,
+    ] = None
     write_config: Annotated[
         Path | None,
         typer.Option(help="Write a regions.yaml with these endpoints.", show_default=False),
-    ] = None,
-    force: UnlistedForce = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run a global table until Ctrl-C, and print how to reach it.
+    ] = None
+    force: UnlistedForce = False
+    as_json: AsJson = False
 
-    A change reaches the other regions after LAG plus a random delay of up to JITTER. With --data a
-    later start with the same regions continues from there, with the items that were in flight.
-    """
-    names = _split(regions)
-    if config is not None:
-        settings = Settings.load(config)
-        names = settings.home_first
-        table = settings.table
-    options = {
-        "regions": names,
-        "lag": lag,
-        "jitter": jitter,
-        "seed": seed,
-        "engine": engine,
-        "ports": _ports(ports),
-        "control_port": control_port,
-        "table": table,
-        "data": data,
-        "create": not no_table,
-    }
-    _check(Options(**{name: options[name] for name in options.keys() - {"create"}}))
-    if write_config is not None:
-        _check_ours(write_config, force=force)
-    anyio.run(partial(_run, options, write_config, as_json=as_json))
+    def of_table(self) -> Options:
+        """Return the options of the table.
 
-
-def _check(options: Options) -> None:
-    try:
-        options.check()
-    except LocalTableError as error:
-        raise InvalidInput(str(error)) from None
+        Raises:
+            InvalidInput: one breaks a rule.
+        """
+        names, table = _split(self.regions), self.table
+        if self.config is not None:
+            settings = Settings.load(self.config)
+            names, table = settings.home_first, settings.table
+        options = Options(
+            regions=names,
+            lag=self.lag,
+            jitter=self.jitter,
+            seed=self.seed,
+            engine=self.engine,
+            ports=_ports(self.ports),
+            control_port=self.control_port,
+            table=table,
+            data=self.data,
+        )
+        try:
+            options.check()
+        except LocalTableError as error:
+            raise InvalidInput(str(error)) from None
+        return options
 
 
 def _split(text: str) -> list[str]:
@@ -147,19 +142,33 @@ def _ports(text: str) -> list[int]:
         raise InvalidInput(f"--ports must be comma-separated whole numbers, got {text!r}") from None
 
 
-async def _run(options: dict[str, Any], write_config: Path | None, *, as_json: bool) -> None:
+@app.command()
+@spread_options
+def up(options: LocalUpOptions) -> None:
+    """Run a global table until Ctrl-C, and print how to reach it.
+
+    A change reaches the other regions after LAG plus a random delay of up to JITTER. With --data a
+    later start with the same regions continues from there, with the items that were in flight.
+    """
+    table = options.of_table()
+    if options.write_config is not None:
+        _check_ours(options.write_config, force=options.force)
+    anyio.run(_run, options, table)
+
+
+async def _run(options: LocalUpOptions, table: Options) -> None:
     stop = anyio.Event()
     async with (
         stopped_by_signals(lambda _: stop.set()),
-        LocalGlobalTable.start(**options) as world,
+        LocalGlobalTable.start(**asdict(table), create=not options.no_table) as world,
     ):
-        if write_config is not None:
-            _write_config(write_config, world)
+        if options.write_config is not None:
+            _write_config(options.write_config, world)
         state = remember(world)
-        if as_json:
+        if options.as_json:
             print_json([_endpoints(world)])
         else:
-            _print_endpoints(world, write_config, options["data"])
+            _print_endpoints(world, options.write_config, options.data)
         try:
             await stop.wait()
         finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +14,7 @@ from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.descriptors import connections_allowed
 from ledger.runtime.extras import needing
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
@@ -30,22 +31,21 @@ from ledger.settings.variables import TOKENS_VARIABLE
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 LOCAL_REGIONS = ("us-east-1", "eu-west-1")
 
-app = new_app()
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The region that is served, where, and to whom."""
 
-@app.command()
-def serve(
-    *,
-    region: Region = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8080,
+    region: Region = None
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for a free one.")] = 8080
     tokens: Annotated[
         Path | None,
         typer.Option(envvar=TOKENS_VARIABLE, help="File of tokens, as `ledger token` writes it."),
-    ] = None,
+    ] = None
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Require no token; only on a loopback address.")
-    ] = False,
+    ] = False
     local: Annotated[
         bool,
         typer.Option(
@@ -53,22 +53,22 @@ def serve(
             help="Try it: a local global table with its compactor in this process, and the service"
             " of each of its two regions, on PORT and the next.",
         ),
-    ] = False,
+    ] = False
     tls_certificate: Annotated[
         Path | None, typer.Option(help="Certificate chain, PEM.", show_default="no TLS")
-    ] = None,
+    ] = None
     tls_key: Annotated[
         Path | None, typer.Option(help="Its private key, PEM.", show_default=False)
-    ] = None,
+    ] = None
     tls_clients: Annotated[
         Path | None,
         typer.Option(
             help="Authority, PEM, whose certificate each client must show.", show_default=False
         ),
-    ] = None,
+    ] = None
     drain: Annotated[
         str, typer.Option(help="Time from SIGTERM until new requests are refused.")
-    ] = "5s",
+    ] = "5s"
     connections_per_address: Annotated[
         int,
         typer.Option(
@@ -76,70 +76,79 @@ def serve(
             help="Connections of one address at a time. Behind a proxy all have the proxy's: give"
             " as many as it opens.",
         ),
-    ] = CONNECTIONS_OF_ADDRESS_MAX,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    config: Config = None,
-) -> None:
+    ] = CONNECTIONS_OF_ADDRESS_MAX
+    log_format: LogFormatOption = LogFormat.TEXT
+    config: Config = None
+
+    def access(self) -> Access:
+        """Return the access rules: the tokens and what each may do.
+
+        Raises:
+            InvalidInput: neither tokens nor --insecure is given, or both; or not on a loopback
+                address.
+            LedgerError: the file of tokens cannot be read.
+        """
+        if self.insecure:
+            if self.tokens is not None:
+                raise InvalidInput("--insecure requires no token: leave out --tokens")
+            if self.host not in LOOPBACK:
+                raise InvalidInput(
+                    "--insecure is for a loopback address (127.0.0.1, ::1), not for --host"
+                    f" {self.host}: anyone who reaches it could write; make tokens with"
+                    " `ledger token create`"
+                )
+            return OpenAccess()
+        if self.tokens is None:
+            raise InvalidInput(
+                "give --tokens FILE, which `ledger token create --tokens FILE` makes, or --insecure"
+                " to try it on this machine only"
+            )
+        return FileAccess(self.tokens, SystemClock())
+
+    def of_service(self) -> ServiceOptions:
+        """Return the options of the service.
+
+        Raises:
+            InvalidInput: a part of TLS is missing, or the time of --drain is not a duration.
+        """
+        return ServiceOptions(
+            self.host,
+            self.port,
+            tls=self._tls(),
+            drain_seconds=seconds_of(self.drain),
+            of_address=self.connections_per_address,
+            loopback_only=self.insecure,
+        )
+
+    def _tls(self) -> Tls | None:
+        if not (self.tls_certificate or self.tls_key or self.tls_clients):
+            return None
+        if self.tls_certificate is None or self.tls_key is None:
+            raise InvalidInput("TLS needs both --tls-certificate and --tls-key")
+        return Tls(self.tls_certificate, self.tls_key, self.tls_clients)
+
+
+app = new_app()
+
+
+@app.command()
+@spread_options
+def serve(given: ServeOptions) -> None:
     """Serve the ledger of one region over HTTP, until SIGTERM.
 
     Any number of processes may serve in parallel. After SIGTERM /readyz answers 503 while requests
     are still accepted for the time of --drain; then those under way are finished.
     """
-    if local and (config is not None or region is not None):
+    if given.local and (given.config is not None or given.region is not None):
         raise InvalidInput("--local makes its own table: leave out --config and --region")
-    begin_logging(log_format)
-    access = _access_of(tokens, host=host, insecure=insecure)
-    tls = _tls_of(tls_certificate, tls_key, tls_clients)
-    options = ServiceOptions(
-        host,
-        port,
-        drain_seconds=seconds_of(drain),
-        of_address=connections_per_address,
-        tls=tls,
-        loopback_only=insecure,
-    )
-    settings = None if local else Settings.load(config)
-    regions = LOCAL_REGIONS if settings is None else (region_of(settings, region),)
+    begin_logging(given.log_format)
+    access = given.access()
+    options = given.of_service()
+    settings = None if given.local else Settings.load(given.config)
+    regions = LOCAL_REGIONS if settings is None else (region_of(settings, given.region),)
     allowed = connections_allowed(options.connections, listeners=len(regions))
     options = replace(options, connections=allowed)
     run_tuned(_serve(settings, regions, options, access))
-
-
-def _access_of(tokens: Path | None, *, host: str, insecure: bool) -> Access:
-    """Return the access rules: the tokens and what each may do.
-
-    Raises:
-        InvalidInput: neither tokens nor --insecure is given, or both; or not on a loopback address.
-        LedgerError: the file of tokens cannot be read.
-    """
-    if insecure:
-        if tokens is not None:
-            raise InvalidInput("--insecure requires no token: leave out --tokens")
-        if host not in LOOPBACK:
-            raise InvalidInput(
-                f"--insecure is for a loopback address (127.0.0.1, ::1), not for --host {host}:"
-                " anyone who reaches it could write; make tokens with `ledger token create`"
-            )
-        return OpenAccess()
-    if tokens is None:
-        raise InvalidInput(
-            "give --tokens FILE, which `ledger token create --tokens FILE` makes, or --insecure to"
-            " try it on this machine only"
-        )
-    return FileAccess(tokens, SystemClock())
-
-
-def _tls_of(certificate: Path | None, key: Path | None, clients: Path | None) -> Tls | None:
-    """Return the TLS files; None if TLS is not used.
-
-    Raises:
-        InvalidInput: a part of it is missing.
-    """
-    if certificate is None and key is None and clients is None:
-        return None
-    if certificate is None or key is None:
-        raise InvalidInput("TLS needs both --tls-certificate and --tls-key")
-    return Tls(certificate, key, clients)
 
 
 async def _serve(

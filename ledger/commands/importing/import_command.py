@@ -33,6 +33,7 @@ from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.services import Services
@@ -43,67 +44,48 @@ AGAIN = "run the same command again to finish: nothing is counted twice"
 _TAB_NAMES = {"tab": "\t", "\\t": "\t"}
 
 
-@dataclass(frozen=True, slots=True)
-class _BadRows:
-    """What to do about bad rows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """The file, how its rows are read, and the result of bad ones."""
 
-    skip: bool
-    rejects: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How to import: under which settings, whether in spite of a loss, and what is shown."""
-
-    settings: Settings
-    after_loss: bool
-    as_json: bool
-
-
-app = new_app()
-
-
-@app.command("import")
-def import_file(
-    file: Annotated[str, typer.Argument(help="CSV or JSONL file, or - for standard input.")],
-    *,
+    file: Annotated[str, typer.Argument(help="CSV or JSONL file, or - for standard input.")]
     counter: Annotated[
         str | None, typer.Option(help="Column of the counter.", show_default="counter")
-    ] = None,
+    ] = None
     change: Annotated[
         str | None, typer.Option(help="Column of the amount.", show_default="change")
-    ] = None,
+    ] = None
     note: Annotated[
         str | None,
         typer.Option(help="Column of the note, '' for none.", show_default="note, if present"),
-    ] = None,
+    ] = None
     effective: Annotated[
         str | None,
         typer.Option(
             help="Column of the ISO date on which a change takes effect.",
             show_default="effective, if present",
         ),
-    ] = None,
+    ] = None
     counter_format: Annotated[
         str, typer.Option(help="Template of the counter id, such as account-{}.")
-    ] = PLACE,
-    format: Annotated[  # noqa: A002 (the option's name)
+    ] = PLACE
+    format: Annotated[
         Format | None,
         typer.Option(help="File format; required if the file's name does not show it."),
-    ] = None,
+    ] = None
     delimiter: Annotated[
         str, typer.Option(help="Field separator of a CSV file, or the word tab.")
-    ] = ",",
-    encoding: Annotated[
-        str, typer.Option(help="Character encoding of the file.")
-    ] = DEFAULT_ENCODING,
+    ] = ","
+    encoding: Annotated[str, typer.Option(help="Character encoding of the file.")] = (
+        DEFAULT_ENCODING
+    )
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip rows that break a rule and import the rest.")
-    ] = False,
+    ] = False
     rejects: Annotated[
         Path | None,
         typer.Option(help="With --skip-bad: write the skipped rows to this file, unchanged."),
-    ] = None,
+    ] = None
     after_loss: Annotated[
         bool,
         typer.Option(
@@ -111,10 +93,41 @@ def import_file(
             hidden=True,  # the refusal names it, with its risk
             help="Finish an import begun before a region was lost: rows may be missing or double.",
         ),
-    ] = False,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = False
+    config: Config = None
+    as_json: AsJson = False
+
+    def form(self) -> Form:
+        """Return how the rows are read.
+
+        Raises:
+            InvalidInput: the format is not given, and the file's name does not show it.
+        """
+        return Form(
+            format=self.format or self._format_of_file(),
+            columns=ColumnChoice(
+                counter=self.counter,
+                change=self.change,
+                note=self.note,
+                effective=self.effective,
+            ),
+            counter_format=self.counter_format,
+            delimiter=_TAB_NAMES.get(self.delimiter, self.delimiter),
+            encoding=self.encoding,
+        )
+
+    def _format_of_file(self) -> Format:
+        if self.file == STANDARD_INPUT:
+            raise InvalidInput("--format is required for standard input")
+        return format_of(self.file)
+
+
+app = new_app()
+
+
+@app.command("import")
+@spread_options
+def import_file(options: ImportOptions) -> None:
     """Import changes from a file, each exactly once, even if interrupted and repeated.
 
     The whole file is checked before anything is written. The same command with the same bytes
@@ -122,29 +135,17 @@ def import_file(
     another file: its rows are imported again. A file whose import began before a region was lost is
     refused.
     """
-    if rejects is not None and not skip_bad:
+    if options.rejects is not None and not options.skip_bad:
         raise InvalidInput("--rejects requires --skip-bad")
-    form = Form(
-        format=format or _format_of(file),
-        columns=ColumnChoice(counter=counter, change=change, note=note, effective=effective),
-        counter_format=counter_format,
-        delimiter=_TAB_NAMES.get(delimiter, delimiter),
-        encoding=encoding,
-    )
-    way = _Way(Settings.load(config), after_loss, as_json)
-    with open_source(file) as source:
-        status = run_tuned(_import(source, form, _BadRows(skip_bad, rejects), way))
+    form = options.form()
+    settings = Settings.load(options.config)
+    with open_source(options.file) as source:
+        status = run_tuned(_import(source, form, options, settings))
     if status:
         raise typer.Exit(status)
 
 
-def _format_of(file: str) -> Format:
-    if file == STANDARD_INPUT:
-        raise InvalidInput("--format is required for standard input")
-    return format_of(file)
-
-
-async def _import(source: Source, form: Form, bad_rows: _BadRows, way: _Way) -> int:
+async def _import(source: Source, form: Form, options: ImportOptions, settings: Settings) -> int:
     """Import, watching for signals; return the exit status."""
     stop = StopSign()
     status: int | None = None
@@ -158,20 +159,20 @@ async def _import(source: Source, form: Form, bad_rows: _BadRows, way: _Way) -> 
         say(f"stopped at once; {AGAIN}", err=True)
 
     async with stopped_by_signals(ask, cut_off) as received:
-        status = await _both_passes(source, form, bad_rows, way, stop)
+        status = await _both_passes(source, form, options, settings, stop)
     return received.status if status is None else status
 
 
 async def _both_passes(
-    source: Source, form: Form, bad_rows: _BadRows, way: _Way, stop: StopSign
+    source: Source, form: Form, options: ImportOptions, settings: Settings, stop: StopSign
 ) -> int | None:
     """Check, then write; return the exit status, None if stopped before the end."""
-    surveyed = await _checked(source, form, bad_rows, stop)
+    surveyed = await _checked(source, form, options, stop)
     if surveyed is None:
         say("stopped before anything was written", err=True)
         return None
-    report = await _written(source, surveyed, way, stop)
-    if way.as_json:
+    report = await _written(source, surveyed, options, settings, stop)
+    if options.as_json:
         print_json([report])
     else:
         say(summary(report))
@@ -183,7 +184,9 @@ async def _both_passes(
     return None
 
 
-async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSign) -> Survey | None:
+async def _checked(
+    source: Source, form: Form, options: ImportOptions, stop: StopSign
+) -> Survey | None:
     """Do the first pass and report which rows are bad.
 
     Raises:
@@ -191,10 +194,10 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
     """
     with ExitStack() as stack:
         bar = stack.enter_context(checking_bar(source.size_bytes()))
-        if bad_rows.rejects is None:
+        if options.rejects is None:
             surveyed = await survey(source, form, stop=stop, on_bytes=bar.reach)
         else:
-            kept = stack.enter_context(rejects_file(bad_rows.rejects, form))
+            kept = stack.enter_context(rejects_file(options.rejects, form))
             surveyed = await survey(
                 source,
                 form,
@@ -208,12 +211,14 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
     if surveyed is not None and surveyed.bad:
         for line in bad_rows_lines(surveyed):
             say(line, err=True)
-        if not bad_rows.skip:
+        if not options.skip_bad:
             raise ImportRefused(f"{bad_rows_refused(source, surveyed)} with --skip-bad")
     return surveyed
 
 
-async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) -> ImportReport:
+async def _written(
+    source: Source, surveyed: Survey, options: ImportOptions, settings: Settings, stop: StopSign
+) -> ImportReport:
     """Do the second pass."""
     clock, randomness = SystemClock(), system_random()
     in_table = 0
@@ -225,7 +230,7 @@ async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) 
             bar.advance(done.rows)
 
         try:
-            async with open_table(way.settings, clock=clock, randomness=randomness) as table:
+            async with open_table(settings, clock=clock, randomness=randomness) as table:
                 home, stores = table.view.current.home, dict(table.stores)
                 importer = Importer(
                     stores.pop(home),
@@ -235,7 +240,7 @@ async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) 
                     stop=stop,
                     on_batch=on_batch,
                 )
-                return await importer.run(source, surveyed, after_loss=way.after_loss)
+                return await importer.run(source, surveyed, after_loss=options.after_loss)
         except LedgerError as error:
             if in_table:
                 # A refusal says itself what to do.
