@@ -1,11 +1,37 @@
-"""Options and values shared by the commands about counters."""
+"""Options that commands share, and the values of their texts."""
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Annotated
+
+import typer
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.times import time_of
+from ledger.runtime.command_line import AsJson, Config
+from ledger.settings import Settings
+
+PipelineName = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """The options that commands of one pipeline have in common."""
+
+    pipeline: PipelineName = None
+    config: Config = None
+    as_json: AsJson = False
+
+    def settings(self) -> Settings:
+        """Return the settings of the pipeline."""
+        return Settings.load(self.config).of_pipeline(self.pipeline)
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:

@@ -1,6 +1,7 @@
 """`ledger total`: show totals, in one region or in all."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
@@ -27,7 +29,36 @@ UNKNOWN = "unknown"
 app = new_app()
 
 
+@dataclass(frozen=True, slots=True)
+class PeriodOptions:
+    """The periods whose sums are shown."""
+
+    by: Annotated[By | None, typer.Option(help="Show sums by period, too.")] = None
+    since: Annotated[
+        str | None,
+        typer.Option(help="With --by: from this date or time.", show_default="all that is kept"),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="With --by: before this date or time.", show_default="the period of now included"
+        ),
+    ] = None
+    effective: Annotated[
+        bool, typer.Option("--effective", help="With --by: when changes are effective.")
+    ] = False
+
+    def bounds(self) -> tuple[datetime | date | None, datetime | date | None]:
+        """Return the times between which the periods lie.
+
+        Raises:
+            InvalidEntry: one is neither an ISO date nor an ISO time with a zone.
+        """
+        return iso_bound("--since", self.since), iso_bound("--until", self.until)
+
+
 @app.command()
+@spread_options
 def total(
     counters: Annotated[list[str], typer.Argument(help="Counter ids.")],
     *,
@@ -41,20 +72,7 @@ def total(
             "--steady", help="Read until two reads agree: totals of one moment, in each region."
         ),
     ] = False,
-    by: Annotated[By | None, typer.Option(help="Show sums by period, too.")] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(help="With --by: from this date or time.", show_default="all that is kept"),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="With --by: before this date or time.", show_default="the period of now included"
-        ),
-    ] = None,
-    effective: Annotated[
-        bool, typer.Option("--effective", help="With --by: when changes are effective.")
-    ] = False,
+    periods: PeriodOptions,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,16 +85,22 @@ def total(
     if everywhere and region is not None:
         raise InvalidInput("--everywhere means all regions, --region one: give one of them")
     regions = list(settings.regions) if everywhere else [region_of(settings, region)]
-    if by is not None:
+    if periods.by is not None:
         if steady:
             raise InvalidInput("--steady applies to totals, not to sums by period")
-        bounds = iso_bound("--since", since), iso_bound("--until", until)
-        read_sums = partial(_read_periods, settings, counters, by, bounds, effective=effective)
+        read_sums = partial(
+            _read_periods,
+            settings,
+            counters,
+            periods.by,
+            periods.bounds(),
+            effective=periods.effective,
+        )
         sums = anyio.run(ask_each, regions, read_sums)
         _show_periods(sums.found, as_json=as_json)
         _conclude(sums, counters, as_json=as_json)
         return
-    if since is not None or until is not None or effective:
+    if periods != PeriodOptions():
         raise InvalidInput("--since, --until and --effective need --by hour, day or month")
     totals = anyio.run(ask_each, regions, partial(_read_totals, settings, counters, steady=steady))
     if as_json:

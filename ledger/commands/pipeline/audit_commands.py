@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ledger.commands.options import PipelineOptions
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core import amounts
 from ledger.core.durations import spoken
@@ -14,29 +15,23 @@ from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 
-PipelineName = Annotated[
-    str | None,
-    typer.Option(
-        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-    ),
-]
 
-
-def audit(*, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False) -> None:
+@spread_options
+def audit(common: PipelineOptions) -> None:
     """Compare the totals of a pipeline with its records' states, at one moment, while lanes run.
 
     Reads every region's table once. Names each category that differs, and each lane that holds
     something back. Exits with 1 if a category differs; `ledger pipeline mend` then writes the
     difference. An interrupted audit is continued by the same command.
     """
-    report = run_on_loop(_audit(Settings.load(config).of_pipeline(pipeline)))
-    if as_json:
+    report = run_on_loop(_audit(common.settings()))
+    if common.as_json:
         print_json([report])
     else:
         for line in lines_of(report):
@@ -45,6 +40,7 @@ def audit(*, pipeline: PipelineName = None, config: Config = None, as_json: AsJs
         raise typer.Exit(1)
 
 
+@spread_options
 def mend(
     lane: Annotated[
         str | None,
@@ -54,9 +50,7 @@ def mend(
     close: Annotated[
         bool, typer.Option("--close", help="Close the lane for good: no worker continues it.")
     ] = False,
-    pipeline: PipelineName = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: PipelineOptions,
 ) -> None:
     """Write the differences that the last audit found, or commit what a lane left open.
 
@@ -68,12 +62,12 @@ def mend(
         raise InvalidInput(
             "--close requires LANE: REGION/NAME, as `ledger pipeline audit` shows it"
         )
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     if lane is not None and lane.partition("/")[0] not in settings.regions:
         lane = f"{settings.home}/{lane}"
     if lane is None:
         written = run_on_loop(_mend_totals(settings))
-        if as_json:
+        if common.as_json:
             print_json([{"written": written}])
             return
         for category, change in written.items():
@@ -81,7 +75,7 @@ def mend(
         say(f"{len(written):,} totals mended")
         return
     done = run_on_loop(_mend_lane(settings, lane, closes=close))
-    if as_json:
+    if common.as_json:
         print_json(
             [{"lane": lane, "records": done.records, "closed": close, "changes": done.changes}]
         )

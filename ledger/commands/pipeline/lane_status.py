@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
+from ledger.commands.options import PipelineOptions
 from ledger.core.durations import spoken
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.registry import region_key, task_of
@@ -19,13 +20,18 @@ from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.streaming import open_stream
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get
+
+LaneRegion = Annotated[
+    str | None,
+    typer.Option(help="Region of the lane.", show_default="the settings' home, or first region"),
+]
 
 
 class Row(NamedTuple):
@@ -38,6 +44,7 @@ class Row(NamedTuple):
     waiting: int
 
 
+@spread_options
 def status(
     lanes: Annotated[
         list[str],
@@ -47,20 +54,8 @@ def status(
         ),
     ],
     *,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            help="Region of the lane.", show_default="the settings' home, or first region"
-        ),
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-        ),
-    ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    region: LaneRegion = None,
+    common: PipelineOptions,
 ) -> None:
     """Show how far each lane has come, how far behind it is, and how many map items wait.
 
@@ -69,9 +64,9 @@ def status(
     name. An audit, a rebuild or other work on the whole pipeline that is under way, or was
     interrupted, is named below the table.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     place = settings.home if region is None else region
-    anyio.run(partial(_show, settings, place, lanes, as_json=as_json))
+    anyio.run(partial(_show, settings, place, lanes, as_json=common.as_json))
 
 
 async def _show(settings: Settings, region: str, lanes: Sequence[str], *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +11,10 @@ import anyio
 import typer
 
 from ledger.commands.live import with_display
+from ledger.commands.options import PipelineName
 from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
-from ledger.commands.pipeline.lane_status import status
+from ledger.commands.pipeline.lane_status import LaneRegion, status
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
@@ -24,6 +25,7 @@ from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
 from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
 from ledger.runtime.printing import print_json, say
@@ -41,34 +43,44 @@ NAMES_MAX = 2
 
 app = new_app(about="Process a stream of corrected records into exact totals.")
 
-Region = Annotated[
-    str | None,
-    typer.Option(help="Region of the lane.", show_default="the settings' home, or first region"),
-]
-LaneName = Annotated[
-    str | None,
-    typer.Option(help="Name of the lane.", show_default="found by the file's content"),
-]
-PipelineName = Annotated[
-    str | None,
-    typer.Option(
-        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-    ),
-]
-MetricsPort = Annotated[
-    int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
-]
+
+@dataclass(frozen=True, slots=True)
+class LaneOptions:
+    """The place of a lane."""
+
+    region: LaneRegion = None
+    lane: Annotated[
+        str | None,
+        typer.Option(help="Name of the lane.", show_default="found by the file's content"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWorkOptions:
+    """The options that commands which bring lanes in have in common."""
+
+    pipeline: PipelineName = None
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
+    ] = None
+    config: Config = None
+    as_json: AsJson = False
+
+    def placed(self, at: LaneOptions) -> tuple[Settings, str]:
+        """Return the settings of the pipeline, and the region of a lane."""
+        settings = Settings.load(self.config).of_pipeline(self.pipeline)
+        return settings, settings.home if at.region is None else at.region
 
 
 @app.command("run")
+@spread_options
 def run_file(
     file: Annotated[
         str,
         typer.Argument(help="File or directory; -; kinesis://, kafka://, sqs:// (see above)."),
     ],
     *,
-    region: Region = None,
-    lane: LaneName = None,
+    at: LaneOptions,
     dead: Annotated[
         Path | None,
         typer.Option(help="File for dead letters.", show_default="FILE.dead", dir_okay=False),
@@ -84,10 +96,7 @@ def run_file(
         bool,
         typer.Option("--skip-lost", help="Continue a stream whose oldest records are gone."),
     ] = False,
-    pipeline: PipelineName = None,
-    metrics_port: MetricsPort = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: LaneWorkOptions,
 ) -> None:
     """Process a file of records into the totals, the newest version of each record once.
 
@@ -108,44 +117,39 @@ def run_file(
     sqs://QUEUE with --spool FILE moves the queue's messages to the file, and processes that: until
     the queue is empty, or with --follow until SIGTERM. A queue has no positions of its own.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
-    place = settings.home if region is None else region
+    settings, place = common.placed(at)
     if file.startswith(QUEUE):
         if spool is None:
             raise InvalidInput(f"{file} requires --spool with a file that keeps its messages")
-        chosen = Lane(lane, place, spool, dead or _beside(spool), follows=follow)
-        _bring_in(
-            [chosen], settings, None, metrics_port, queue=file.removeprefix(QUEUE), as_json=as_json
-        )
+        chosen = Lane(at.lane, place, spool, dead or _beside(spool), follows=follow)
+        _bring_in([chosen], settings, common, queue=file.removeprefix(QUEUE))
         return
     if "://" in file:
-        if lane or follow or spool:
+        if at.lane or follow or spool:
             raise InvalidInput(f"{file} is a stream: its lanes have names, and its end never comes")
-        _bring_in_stream(
-            file, settings, place, dead, metrics_port, skip_lost=skip_lost, as_json=as_json
-        )
+        _bring_in_stream(file, settings, place, dead, common, skip_lost=skip_lost)
         return
     if Path(file).is_dir():
-        if lane or dead or follow or spool:
+        if at.lane or dead or follow or spool:
             raise InvalidInput(
                 f"{file} is a directory: each of its files is a separate lane, with its own"
                 " FILE.dead, and cannot be followed"
             )
         lanes = [Lane(None, place, path, _beside(path)) for path in files_in(Path(file))]
-        _bring_in(lanes, settings, None, metrics_port, as_json=as_json)
+        _bring_in(lanes, settings, common)
         return
     spooling = _spool(file, spool)
     path = spooling.file if spooling else Path(file)
-    chosen = Lane(lane, place, path, dead or _beside(path), follows=follow)
-    _bring_in([chosen], settings, spooling, metrics_port, as_json=as_json)
+    chosen = Lane(at.lane, place, path, dead or _beside(path), follows=follow)
+    _bring_in([chosen], settings, common, spool=spooling)
 
 
 @app.command()
+@spread_options
 def replay(
     file: Annotated[Path, typer.Argument(help="File of dead letters.", dir_okay=False)],
     *,
-    region: Region = None,
-    lane: LaneName = None,
+    at: LaneOptions,
     dead: Annotated[
         Path | None,
         typer.Option(
@@ -162,10 +166,7 @@ def replay(
     queue: Annotated[
         str | None, typer.Option(help="Move the letters of this SQS queue (URL) to FILE first.")
     ] = None,
-    pipeline: PipelineName = None,
-    metrics_port: MetricsPort = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: LaneWorkOptions,
 ) -> None:
     """Process dead letters again, after the cause was fixed.
 
@@ -178,19 +179,18 @@ def replay(
     before do not count a second time. --only and --edit replay a file beside it, FILE.only-HASH or
     FILE.edit-HASH, which stays.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
-    place = settings.home if region is None else region
+    settings, place = common.placed(at)
     again = dead or _beside(file)
     if again.resolve() == file.resolve():
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
     if queue is not None:
         moved = anyio.run(fetch, queue, file, settings, place)
-        say(f"{moved:,} letters moved from {queue} to {file}", err=as_json)
+        say(f"{moved:,} letters moved from {queue} to {file}", err=common.as_json)
         if not moved and not file.exists():
             return
     path, is_letters = prepare(file, only=only, edit=edit)
-    chosen = Lane(lane, place, path, again, is_letters=is_letters)
-    _bring_in([chosen], settings, None, metrics_port, as_json=as_json)
+    chosen = Lane(at.lane, place, path, again, is_letters=is_letters)
+    _bring_in([chosen], settings, common)
 
 
 @app.command()
@@ -243,10 +243,9 @@ def _beside(file: Path) -> Path:
 def _bring_in(
     lanes: Sequence[Lane],
     settings: Settings,
-    spool: Spool | None,
-    metrics_port: int | None,
+    common: LaneWorkOptions,
     *,
-    as_json: bool,
+    spool: Spool | None = None,
     queue: str | None = None,
 ) -> None:
     """Bring lanes in under a display, and print their summary.
@@ -264,7 +263,7 @@ def _bring_in(
         return await bring_in_all(lanes, settings, progress, report=report)
 
     dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
-    came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead, as_json=as_json)
+    came = _show(work, progress, common, region=lanes[0].region, dead=dead)
     if came.number and (came.is_cut_off or not lanes[0].follows):
         say(AGAIN, err=True)
         raise typer.Exit(came.status)
@@ -277,10 +276,9 @@ def _bring_in_stream(
     settings: Settings,
     region: str,
     dead: Path | None,
-    metrics_port: int | None,
+    common: LaneWorkOptions,
     *,
     skip_lost: bool,
-    as_json: bool,
 ) -> None:
     """Bring a stream in under a display, and print its summary.
 
@@ -295,7 +293,7 @@ def _bring_in_stream(
             address, settings, region, progress, dead=letters, skips_lost=skip_lost, report=report
         )
 
-    came = _show(work, progress, metrics_port, region=region, dead=letters, as_json=as_json)
+    came = _show(work, progress, common, region=region, dead=letters)
     if came.number and came.is_cut_off:
         say(AGAIN, err=True)
         raise typer.Exit(came.status)
@@ -306,11 +304,10 @@ def _bring_in_stream(
 def _show(
     work: Callable[[Callable[[str], None]], Awaitable[Signalled]],
     progress: Progress | StreamProgress,
-    metrics_port: int | None,
+    common: LaneWorkOptions,
     *,
     region: str,
     dead: Path,
-    as_json: bool,
 ) -> Signalled:
     """Do the work under a display; print its summary, and what it could not bring in."""
     console = new_console(err=True)
@@ -326,8 +323,10 @@ def _show(
             return await work(report)
 
     with ExitStack() as stack:
-        if metrics_port is not None:
-            server = stack.enter_context(serve(metrics_port, progress.registry, health=health))
+        if common.metrics_port is not None:
+            server = stack.enter_context(
+                serve(common.metrics_port, progress.registry, health=health)
+            )
             report(f"metrics on http://{server.host}:{server.port}/metrics")
         came = run_tuned(
             with_display(
@@ -341,7 +340,7 @@ def _show(
     kept = f" (kept in {dead})" if done.dead else ""
     lanes = progress.lanes
     names = " and ".join(lanes) if len(lanes) <= NAMES_MAX else f"{len(lanes)} lanes"
-    if as_json:
+    if common.as_json:
         print_json([{"region": region, "lanes": list(lanes), **asdict(done)}])
     else:
         say(f"lane {region}/{names or '-'}: {summary(done)}{kept}")

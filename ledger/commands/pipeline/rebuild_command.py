@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ledger.commands.pipeline.audit_commands import PipelineName
+from ledger.commands.options import PipelineOptions
 from ledger.contract.opening import open_table
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
@@ -16,13 +16,14 @@ from ledger.pipeline.sources.claims import LaneFile, files_in
 from ledger.pipeline.sources.contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 
+@spread_options
 def rebuild(
     *,
     files: Annotated[
@@ -34,9 +35,7 @@ def rebuild(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing; report what would change.")
     ] = False,
-    pipeline: PipelineName = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: PipelineOptions,
 ) -> None:
     """Give every record's state the categories and measures in the settings now, while lanes run.
 
@@ -50,13 +49,13 @@ def rebuild(
     the state of exactly its version; older and newer ones are counted, and change nothing. Exits
     with 1 if a state was left unchanged, and names the first of them.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     sources = _sources(files or [], settings)
     done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
     for source in sources.values():
         if source.unfinished_bytes:
             say(f"{source.unfinished_bytes:,} bytes at a file's end are not a record", err=True)
-    if as_json:
+    if common.as_json:
         print_json([done])
     else:
         for line in lines_of(done, is_dry=dry_run):

@@ -5,17 +5,19 @@ from typing import Annotated
 
 import typer
 
+from ledger.commands.options import PipelineOptions
 from ledger.contract.opening import open_table
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.reset import Done, Reset
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 
+@spread_options
 def reset(
     *,
     confirm: Annotated[
@@ -29,14 +31,7 @@ def reset(
         bool,
         typer.Option("--force", help="Even if a lane is open: once its workers have died."),
     ] = False,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-        ),
-    ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: PipelineOptions,
 ) -> None:
     """Take all records of a pipeline out of the totals and forget them, as for another trial.
 
@@ -48,10 +43,10 @@ def reset(
     function the event source mapping. --force is for lanes whose workers died: one that still runs
     may leave states that no total shows. If interrupted, it is continued by the same command.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     _confirm(settings, confirm)
     done = run_on_loop(_reset(settings, is_forced=force))
-    if as_json:
+    if common.as_json:
         print_json([done])
         return
     say(

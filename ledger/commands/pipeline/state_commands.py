@@ -1,33 +1,23 @@
 """`ledger pipeline move-states` and `forget`: where states are kept, and for how long."""
 
-from typing import Annotated
-
-import typer
-
+from ledger.commands.options import PipelineOptions
 from ledger.contract.opening import open_table
 from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.auditing.move import Move, Moved
 from ledger.pipeline.core.state_places import shown
 from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import AsJson, Config
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 LANES_SHOWN_MAX = 3
-PipelineName = Annotated[
-    str | None,
-    typer.Option(
-        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-    ),
-]
 
 
-def move_states(
-    *, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False
-) -> None:
+@spread_options
+def move_states(common: PipelineOptions) -> None:
     """Move the states of a pipeline's records to the table that `state_table` names, or back.
 
     The compactor's search reads the whole table, but no other: states in a separate table cost it
@@ -35,9 +25,9 @@ def move_states(
     are stopped; started again with the new ones they continue at once, while states are moved. Safe
     to run again: an interrupted move is continued.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     done = run_on_loop(_move(settings))
-    if as_json:
+    if common.as_json:
         print_json([done])
         return
     say(
@@ -46,9 +36,8 @@ def move_states(
     )
 
 
-def forget(
-    *, pipeline: PipelineName = None, config: Config = None, as_json: AsJson = False
-) -> None:
+@spread_options
+def forget(common: PipelineOptions) -> None:
     """Delete the states of records older than `keep_states`; corrections of those are refused.
 
     Run it from a scheduler, such as once a day. The age of a record is measured from its own time
@@ -56,9 +45,9 @@ def forget(
     audit`, so totals and audits stay exact. Waits some minutes first, for what workers are
     processing. Safe to run again: an interrupted run is continued.
     """
-    settings = Settings.load(config).of_pipeline(pipeline)
+    settings = common.settings()
     done = run_on_loop(_forget(settings))
-    if as_json:
+    if common.as_json:
         print_json([done])
         return
     held = f" by lanes {', '.join(sorted(done.lanes)[:LANES_SHOWN_MAX])}" if done.lanes else ""
