@@ -1,7 +1,7 @@
 """`ledger estimate`: costs and needs of a workload, by a model."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -9,6 +9,7 @@ import typer
 from ledger.administration.alternatives import Alternative, alternatives
 from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
 from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.tables import Column, Grid, number, print_grid, prose
 from ledger.settings import Settings
@@ -16,26 +17,36 @@ from ledger.settings import Settings
 app = new_app()
 
 
-@app.command("estimate")
-def estimate_command(
-    changes: Annotated[float, typer.Argument(help="Changes a second, in all regions together.")],
-    counters: Annotated[int, typer.Option(help="Counters that change.")] = 10_000,
-    *,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """The workload that is estimated."""
+
+    changes: Annotated[float, typer.Argument(help="Changes a second, in all regions together.")]
+    counters: Annotated[int, typer.Option(help="Counters that change.")] = 10_000
     skew: Annotated[
         float, typer.Option(help="Exponent of Zipf's law: 0 for a uniform load, 1 as usual.")
-    ] = 1.0,
+    ] = 1.0
     totals: Annotated[
         float, typer.Option(help="Totals read past the cache a second, in all regions.")
-    ] = 0.0,
+    ] = 0.0
     combined: Annotated[
         float, typer.Option(help="Average number of changes combined in an entry, by `combine`.")
-    ] = 1.0,
+    ] = 1.0
     periods: Annotated[
         bool, typer.Option("--periods", help="Every counter has sums by hour, day and month.")
-    ] = False,
-    regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    ] = False
+    regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None
+
+    def workload(self, settings: Settings) -> Workload:
+        """Return it, in the regions of the settings unless it names a number."""
+        regions = len(settings.regions) if self.regions is None else self.regions
+        return Workload(**{**asdict(self), "regions": regions})
+
+
+@app.command("estimate")
+@spread_options
+def estimate_command(
+    load: WorkloadOptions, *, config: Config = None, as_json: AsJson = False
 ) -> None:
     """Estimate units, dollars, shards and processes of a workload, and what gives out first.
 
@@ -45,15 +56,7 @@ def estimate_command(
     Storage, backups, transfer between regions and your own machines are not in it.
     """
     settings = Settings.load(config)
-    workload = Workload(
-        changes=changes,
-        counters=counters,
-        skew=skew,
-        totals=totals,
-        combined=combined,
-        periods=periods,
-        regions=len(settings.regions) if regions is None else regions,
-    )
+    workload = load.workload(settings)
     found, others = estimate(workload, settings), alternatives(workload, settings)
     if as_json:
         print_json([asdict(found) | {"alternatives": [asdict(other) for other in others]}])

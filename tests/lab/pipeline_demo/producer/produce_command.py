@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -16,12 +17,14 @@ from lab.pipeline_demo.producer.producing import Producer
 from lab.pipeline_demo.producer.targets import Outgoing, open_target
 from lab.pipeline_demo.traffic import Traffic
 from ledger.commands.live import with_display
+from ledger.commands.options import PipelineOptions
 from ledger.commands.outputs import Force, check_output, write_output
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.command_line import new_app
+from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.printing import print_json, say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
@@ -35,40 +38,62 @@ TRADES_MAX = 100_000
 app = new_app()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedOptions:
+    """The records that are written, and how fast."""
+
+    rate: Annotated[
+        float, typer.Option(min=0, help="Records a second, by the clock; 0: as fast as taken.")
+    ] = 500.0
+    count: Annotated[int, typer.Option(min=0, help="Records to write; 0: until a signal.")] = 20_000
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 7
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Write the lines of this file instead.", exists=True, dir_okay=False),
+    ] = None
+    totals: Annotated[
+        Path | None,
+        typer.Option(help="Write the totals that the records make, as JSON.", dir_okay=False),
+    ] = None
+    force: Force = False
+
+    def check(self, target: str) -> None:
+        """Check what would show only once records are written.
+
+        Raises:
+            InvalidInput: it cannot be done.
+            LedgerError: the file of totals exists.
+        """
+        rate, file = self.rate, self.file
+        if not math.isfinite(rate):
+            raise InvalidInput(
+                f"--rate {rate}: records a second are a number, 0 for as fast as taken"
+            )
+        if file is not None and self.totals is not None:
+            raise InvalidInput("--totals is of generated records: --file has others")
+        if file is not None and file.suffix.lower() == ".gz":
+            raise InvalidInput(
+                f"--file {file}: lines are written as they are read: unpack it first"
+            )
+        if file is not None and Path(target).exists() and file.samefile(target):
+            raise InvalidInput(f"--file {file}: it is the file to write to as well")
+        if self.totals is not None:
+            check_output(self.totals, force=self.force)
+
+
 @app.command()
+@spread_options
 def produce(
     target: Annotated[
         str,
         typer.Argument(help="A file to append to; kinesis://STREAM, sqs://QUEUE, kafka://... ."),
     ],
     *,
-    rate: Annotated[
-        float, typer.Option(min=0, help="Records a second, by the clock; 0: as fast as taken.")
-    ] = 500.0,
-    count: Annotated[
-        int, typer.Option(min=0, help="Records to write; 0: until a signal.")
-    ] = 20_000,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 7,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="Write the lines of this file instead.", exists=True, dir_okay=False),
-    ] = None,
-    totals: Annotated[
-        Path | None,
-        typer.Option(help="Write the totals that the records make, as JSON.", dir_okay=False),
-    ] = None,
-    force: Force = False,
+    options: ProducedOptions,
     region: Annotated[
         str | None, typer.Option(help="Region of the target.", show_default="the settings' home")
     ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
-        ),
-    ] = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    common: PipelineOptions,
 ) -> None:
     """Write records to a stream, a queue, a topic or a file, at a steady rate, to try a pipeline.
 
@@ -80,19 +105,21 @@ def produce(
     Records that the target refuses for now are sent again, and counted. SIGINT and SIGTERM end it
     once what is begun has been taken; --totals is of what was written.
     """
-    _check(target, rate, file, totals)
-    if totals is not None:
-        check_output(totals, force=force)
-    settings = Settings.load(config).of_pipeline(pipeline)
+    options.check(target)
+    settings = common.settings()
     place = settings.home if region is None else region
     settings.region(place)
     clock = SystemClock()
-    randomness = Random(seed)  # noqa: S311 (repeatable)
-    traffic = Traffic(options_of(count, seed), randomness)
-    records = lines_of(file, settings, count) if file else generated(traffic, clock)
-    producer, came = run_on_loop(_produce(target, settings, place, records, rate, clock))
+    randomness = Random(options.seed)  # noqa: S311 (repeatable)
+    traffic = Traffic(options_of(options.count, options.seed), randomness)
+    records = (
+        lines_of(options.file, settings, options.count)
+        if options.file
+        else generated(traffic, clock)
+    )
+    producer, came = run_on_loop(_produce(target, settings, place, records, options.rate, clock))
     done = producer.sent
-    if as_json:
+    if common.as_json:
         print_json(
             [
                 {
@@ -108,26 +135,10 @@ def produce(
             f"{done.records:,} records written to {target} in {done.seconds:,.1f} s:"
             f" {done.per_second:,.0f} a second; {done.refused:,} refused and sent again"
         )
-    if totals is not None:
-        write_totals(totals, traffic)
-    if came.number and count:
+    if options.totals is not None:
+        write_totals(options.totals, traffic)
+    if came.number and options.count:
         raise typer.Exit(came.status)
-
-
-def _check(target: str, rate: float, file: Path | None, totals: Path | None) -> None:
-    """Check what would show only once records are written.
-
-    Raises:
-        InvalidInput: it cannot be done.
-    """
-    if not math.isfinite(rate):
-        raise InvalidInput(f"--rate {rate}: records a second are a number, 0 for as fast as taken")
-    if file is not None and totals is not None:
-        raise InvalidInput("--totals is of generated records: --file has others")
-    if file is not None and file.suffix.lower() == ".gz":
-        raise InvalidInput(f"--file {file}: lines are written as they are read: unpack it first")
-    if file is not None and Path(target).exists() and file.samefile(target):
-        raise InvalidInput(f"--file {file}: it is the file to write to as well")
 
 
 def options_of(count: int, seed: int) -> PipelineDemoOptions:
