@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from ledger import Ledger, LedgerError, Table
 from ledger.service.access.port import OpenAccess
-from ledger.service.app import create_app
+from ledger.service.app import ServiceParts, create_app
+from ledger.service.gate import RequestLog
 from ledger.testing import MemoryGlobalTable
 
 HTTP = "http"
@@ -81,14 +82,13 @@ def _fields(model: type[BaseModel]) -> list[str]:
 async def _openapi() -> dict[str, Any]:
     """Return the document that the service gives for itself."""
     table = MemoryGlobalTable()
-    app, _ = create_app(
-        table.ledger(),
+    parts = ServiceParts(
         clock=table.clock,
         access=OpenAccess(),
         registry=CollectorRegistry(),
-        new_id=lambda: "site",
-        on_request=lambda _: None,
+        requests=RequestLog(lambda: "site", lambda _: None),
     )
+    app, _ = create_app(table.ledger(), parts)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://site") as service:
         document: dict[str, Any] = (await service.get("/openapi.json")).json()

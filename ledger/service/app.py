@@ -1,6 +1,6 @@
 """The application: endpoints behind the gate, over the ledger of one region."""
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
 from random import Random
@@ -32,9 +32,9 @@ from ledger.service.api import budgets, describing, entries, feed, live, probes,
 from ledger.service.api.fleet import fleet_router
 from ledger.service.context import REQUEST, Context, problem_for
 from ledger.service.fleet.looking import Fleet
-from ledger.service.gate import Gate, Seen
+from ledger.service.gate import Gate, RequestLog
 from ledger.service.openapi import add_models
-from ledger.service.options import BODY_BYTES_MAX
+from ledger.service.options import ServiceOptions
 from ledger.service.page.serving import is_page, page_router
 from ledger.settings.rules import rule_of
 from ledger.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
@@ -45,25 +45,29 @@ _KINDS: dict[int, Kind] = {
 }
 
 
+_DEFAULTS = ServiceOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceParts:
+    """What the application takes from the process that runs it."""
+
+    clock: Clock
+    randomness: Random = field(default_factory=system_random)
+    access: Access
+    registry: CollectorRegistry
+    requests: RequestLog
+
+
 def create_app(
     ledger: Ledger,
-    *,
-    clock: Clock,
-    access: Access,
-    registry: CollectorRegistry,
-    new_id: Callable[[], str],
-    on_request: Callable[[Seen], None],
-    body_max: int = BODY_BYTES_MAX,
-    randomness: Random | None = None,
-    loopback_only: bool = False,
+    parts: ServiceParts,
+    options: ServiceOptions = _DEFAULTS,
 ) -> tuple[ASGIApp, Context]:
-    """Return the application over a ledger that is open while it is used, and what it shares.
-
-    With `loopback_only` it answers requests whose Host is a loopback name, and no others.
-    """
-    fleet = Fleet(ledger, clock=clock, randomness=randomness or system_random())
+    """Return the application over a ledger that is open while it is used, and what it shares."""
+    fleet = Fleet(ledger, clock=parts.clock, randomness=parts.randomness)
     with_own_keys(ledger)
-    context = Context(ledger, clock, fleet, access)
+    context = Context(ledger, parts.clock, fleet, parts.access)
     app = FastAPI(
         title="Ledger",
         version=version("multi-region-ledger"),
@@ -82,7 +86,7 @@ def create_app(
     routers = (
         entries.router, budgets.router, budgets.states, reading.router, describing.router,
         live.router, feed.router, probes.router,
-        probes.metrics_router(registry), fleet_router(registry), page_router(),
+        probes.metrics_router(parts.registry), fleet_router(parts.registry), page_router(),
         probes.document_router(lambda: orjson.dumps(add_models(app.openapi()))),
     )  # fmt: skip
     for router in routers:
@@ -97,12 +101,9 @@ def create_app(
     gate = Gate(
         app,
         context=context,
-        access=access,
-        new_id=new_id,
-        on_request=on_request,
+        requests=parts.requests,
         public=lambda path: probes.is_public(path) or is_page(path),
-        body_max=body_max,
-        loopback_only=loopback_only,
+        options=options,
     )
     return gate, context
 

@@ -40,6 +40,7 @@ with needing("the Lambda function"):
     from ledger.service.access.port import Access
     from ledger.service.answers import NOT_APPLIED
     from ledger.service.instance import instance_app
+    from ledger.service.options import ServiceOptions
 
 TEXTS = ("text/", "application/json", MEDIA_TYPE)
 """What is handed to Lambda as it is; of anything else the bytes in base 64."""
@@ -102,6 +103,7 @@ class Environment:
             access=access,
             clock=SystemClock(),
             randomness=system_random(),
+            options=ServiceOptions(),
         )
         self._shared.is_brief = True
         self._runner = new_runner()

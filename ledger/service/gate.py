@@ -38,7 +38,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ledger.core.errors import InvalidInput
-from ledger.service.access.port import Access
 from ledger.service.access.tokens import ANYONE, Grant
 from ledger.service.answers import (
     Refused,
@@ -52,7 +51,7 @@ from ledger.service.asking import wait_of
 from ledger.service.compressing import Compressed, takes_gzip
 from ledger.service.context import GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.service.heads import check_headers, check_query
-from ledger.service.options import BODY_BYTES_MAX, BODY_OF_ONE_MAX
+from ledger.service.options import BODY_OF_ONE_MAX, ServiceOptions
 from ledger.wire.problems import (
     INVALID,
     MISDIRECTED,
@@ -93,6 +92,14 @@ class Seen:
     """Of a request with many changes: how many ended with each status."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """How requests are named, and who is told of each once it is answered."""
+
+    new_id: Callable[[], str]
+    on_request: Callable[[Seen], None]
+
+
 class Gate:
     """The ASGI application around the endpoints."""
 
@@ -101,28 +108,24 @@ class Gate:
         app: ASGIApp,
         *,
         context: Context,
-        access: Access,
-        new_id: Callable[[], str],
-        on_request: Callable[[Seen], None],
+        requests: RequestLog,
         public: Callable[[str], bool],
-        body_max: int = BODY_BYTES_MAX,
-        loopback_only: bool = False,
+        options: ServiceOptions,
     ) -> None:
         self._app = app
         self._context = context
-        self._access = access
-        self._new_id = new_id
-        self._on_request = on_request
+        self._access = context.access
+        self._requests = requests
         self._is_public = public
-        self._body_max = body_max
-        self._loopback_only = loopback_only
+        self._body_max = options.body_max
+        self._loopback_only = options.loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; what is not HTTP goes through."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passage = _Passage(self._new_id(), scope["method"], self._context, send)
+        passage = _Passage(self._requests.new_id(), scope["method"], self._context, send)
         # A HEAD is answered as its GET is, by its headers alone (RFC 9110, 9.3.2).
         method = "GET" if passage.is_head else passage.method
         path = scope["raw_path"].decode("latin-1")
@@ -138,7 +141,7 @@ class Gate:
         except Refused as error:
             await passage.refuse(error, scope, receive)
         finally:
-            self._on_request(passage.seen(scope))
+            self._requests.on_request(passage.seen(scope))
 
     def _admitted(self, scope: Scope, passage: "_Passage") -> Grant:
         """Return what the caller may do, once the request may pass.

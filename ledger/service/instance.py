@@ -8,11 +8,11 @@ from starlette.types import ASGIApp
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
-from ledger.service.app import create_app
+from ledger.service.app import ServiceParts, create_app
 from ledger.service.context import Context
-from ledger.service.gate import Seen
+from ledger.service.gate import RequestLog, Seen
 from ledger.service.metrics import ServiceMetrics, log_request
-from ledger.service.options import BODY_BYTES_MAX
+from ledger.service.options import ServiceOptions
 
 _REQUEST_ID_BYTES = 8
 
@@ -24,8 +24,7 @@ def instance_app(
     access: Access,
     clock: Clock,
     randomness: Random,
-    body_max: int = BODY_BYTES_MAX,
-    loopback_only: bool = False,
+    options: ServiceOptions,
 ) -> tuple[ASGIApp, Context]:
     """Return the application of one process, and what its requests share."""
     metrics = ServiceMetrics.of(registry)
@@ -35,14 +34,11 @@ def instance_app(
         metrics.request(request)
         log_request(request)
 
-    return create_app(
-        ledger,
+    parts = ServiceParts(
         clock=clock,
+        randomness=randomness,
         access=access,
         registry=registry,
-        new_id=lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(),
-        on_request=seen,
-        body_max=body_max,
-        randomness=randomness,
-        loopback_only=loopback_only,
+        requests=RequestLog(lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(), seen),
     )
+    return create_app(ledger, parts, options)

@@ -89,8 +89,7 @@ class Running:
             access=access,
             clock=clock,
             randomness=randomness,
-            body_max=instance.options.body_max,
-            loopback_only=instance.options.loopback_only,
+            options=instance.options,
         )
         self._ledger = instance.ledger
         self._options = instance.options

@@ -12,9 +12,10 @@ from starlette.types import ASGIApp
 
 from ledger.ledger import Ledger
 from ledger.service.access.port import Access, OpenAccess
-from ledger.service.app import create_app
+from ledger.service.app import ServiceParts, create_app
 from ledger.service.context import Context
-from ledger.service.gate import Seen
+from ledger.service.gate import RequestLog, Seen
+from ledger.service.options import ServiceOptions
 from ledger.testing import MemoryGlobalTable
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -63,16 +64,14 @@ async def served(
     table = table or MemoryGlobalTable([HOME, AWAY])
     ledger = ledger or table.ledger(region)
     numbers, seen = count(1), list[Seen]()
-    app, context = create_app(
-        ledger,
+    parts = ServiceParts(
         clock=table.clock,
         access=access or OpenAccess(),
         registry=CollectorRegistry(),
-        new_id=lambda: f"request-{next(numbers)}",
-        on_request=seen.append,
-        body_max=body_max,
-        loopback_only=loopback_only,
+        requests=RequestLog(lambda: f"request-{next(numbers)}", seen.append),
     )
+    options = ServiceOptions(body_max=body_max, loopback_only=loopback_only)
+    app, context = create_app(ledger, parts, options)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False, client=(peer, 123))
     async with ledger, httpx.AsyncClient(transport=transport, base_url=SERVICE) as http:
         yield Served(table, ledger, http, context, app, seen)

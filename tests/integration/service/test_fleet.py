@@ -20,7 +20,8 @@ from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import SystemClock
 from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import Grant, checked_grant
-from ledger.service.app import create_app
+from ledger.service.app import ServiceParts, create_app
+from ledger.service.gate import RequestLog
 from ledger.settings import Settings
 from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.sdk import SdkTransport
@@ -64,14 +65,13 @@ async def fleet_service(*scopes: str) -> AsyncIterator[FleetService]:
     async with LocalGlobalTable.start(regions=[HOME, AWAY], lag=0.0, jitter=0.0) as world:
         settings = world.settings(index=["*"])
         ledger = Ledger.open(settings, region=HOME)
-        app, context = create_app(
-            ledger,
+        parts = ServiceParts(
             clock=SystemClock(),
             access=GrantedAccess(checked_grant("some", scopes)) if scopes else OpenAccess(),
             registry=CollectorRegistry(),
-            new_id=lambda: "id",
-            on_request=lambda _seen: None,
+            requests=RequestLog(lambda: "id", lambda _seen: None),
         )
+        app, context = create_app(ledger, parts)
         transport = httpx.ASGITransport(app=app)
         async with (
             ledger,
