@@ -64,6 +64,19 @@ _MONOTONIC = SystemClock().monotonic
 Clients = Mapping[str, "DynamoDBClient"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long all steps may take, and how the run waits from one look to the next."""
+
+    timeout_seconds: float = TIMEOUT_SECONDS
+    poll_seconds: float = POLL_SECONDS
+    sleep: Callable[[float], None] = blocking_sleep
+    monotonic: Callable[[], float] = _MONOTONIC
+
+
+_PATIENCE = Patience()
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Current progress: a step is taken, or waited for; `done` of `total` are finished."""
@@ -145,10 +158,7 @@ def create_table(
     *,
     warm: Warm | None = None,
     report: Report = lambda _progress: None,
-    timeout: float = TIMEOUT_SECONDS,
-    poll: float = POLL_SECONDS,
-    sleep: Callable[[float], None] = blocking_sleep,
-    monotonic: Callable[[], float] = _MONOTONIC,
+    patience: Patience = _PATIENCE,
     connect: Connect = connect,
 ) -> TableState:
     """Create the global table, or complete it; change nothing if it is complete.
@@ -161,10 +171,10 @@ def create_table(
     Raises:
         RequestRefused: a table of this name has another shape; nothing was changed.
         SettingsError: the table has a replica in a region that the settings do not name.
-        Unreachable: a region does not answer, or the steps are not done within `timeout` seconds.
+        Unreachable: a region does not answer, or the steps are not done in time.
         AccessDenied: the credentials are missing, wrong, or lack a permission.
     """
-    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic, warm)
+    work = _Work(settings, connect(settings), report, patience, warm)
     return work.run(partial(steps_to_create, expiry=settings.time_to_live, warm=warm))
 
 
@@ -172,10 +182,7 @@ def delete_table(
     settings: Settings,
     *,
     report: Report = lambda _progress: None,
-    timeout: float = TIMEOUT_SECONDS,
-    poll: float = POLL_SECONDS,
-    sleep: Callable[[float], None] = blocking_sleep,
-    monotonic: Callable[[], float] = _MONOTONIC,
+    patience: Patience = _PATIENCE,
     connect: Connect = connect,
 ) -> TableState:
     """Delete the global table in every region, deletion protection included, without asking.
@@ -183,7 +190,7 @@ def delete_table(
     Raises:
         RequestRefused, SettingsError, Unreachable, AccessDenied: as for `create_table`.
     """
-    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic)
+    work = _Work(settings, connect(settings), report, patience)
     return work.run(steps_to_delete)
 
 
@@ -206,15 +213,13 @@ class _Work:
     settings: Settings
     clients: Clients
     report: Report
-    timeout: float
-    poll: float
-    sleep: Callable[[float], None]
-    monotonic: Callable[[], float]
+    patience: Patience
     warm: Warm | None = None
 
     def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
         """Take step after step until none is left and the tables are idle, within the timeout."""
-        began, table = self.monotonic(), self.settings.table
+        patience, table = self.patience, self.settings.table
+        began = patience.monotonic()
         taken: dict[Step, None] = {}
         total = 0
         while True:
@@ -226,7 +231,7 @@ class _Work:
                 home, expiry = self.settings.home, self.settings.time_to_live
                 return TableState(table, home, views, tuple(taken), expiry=expiry, warm=self.warm)
             step = left[0] if left else list(taken)[-1]
-            elapsed = self.monotonic() - began
+            elapsed = patience.monotonic() - began
             self._check_time(elapsed, left or (step,))
             # A description can lag behind the step just taken, so no step is taken twice.
             act = step not in taken and is_ready(step, views)
@@ -234,13 +239,14 @@ class _Work:
             if act and self._take(step, views):
                 taken[step] = None
             else:
-                self.sleep(self.poll)
+                patience.sleep(patience.poll_seconds)
 
     def _check_time(self, elapsed_seconds: float, left: tuple[Step, ...]) -> None:
-        if elapsed_seconds >= self.timeout:
+        limit = self.patience.timeout_seconds
+        if elapsed_seconds >= limit:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
             raise Unreachable(
-                f"table {self.settings.table}: not done within {self.timeout:g} s, "
+                f"table {self.settings.table}: not done within {limit:g} s, "
                 f"still to do: {left[0]}{more}: run this again"
             )
 

@@ -12,6 +12,7 @@ from ledger.administration.contract import first_values
 from ledger.administration.replica_states import problems
 from ledger.administration.table import (
     TIMEOUT_SECONDS,
+    Patience,
     Progress,
     Report,
     TableState,
@@ -70,7 +71,7 @@ def create(
         with _bar() as bar:
             state = create_table(
                 chosen,
-                timeout=timeout,
+                patience=Patience(timeout_seconds=timeout),
                 report=_shown(bar),
                 warm=None if warm is None else Warm.parse(warm),
             )
@@ -166,7 +167,9 @@ def delete(
     settings = settings.for_markers() if markers else settings
     _confirm(settings, confirm)
     with _bar() as bar:
-        state = delete_table(settings, timeout=timeout, report=_shown(bar))
+        state = delete_table(
+            settings, patience=Patience(timeout_seconds=timeout), report=_shown(bar)
+        )
     _say_taken(state, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from ledger.administration.table import create_table
+from ledger.administration.table import Patience, create_table
 from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.contract_item import terms_to_values
 from ledger.core.errors import LocalTableError, SettingsError
@@ -293,7 +293,8 @@ class LocalGlobalTable:
         return self._control("status", {})
 
     async def _create(self) -> None:
-        make = partial(create_table, self.settings(), poll=CREATE_POLL_SECONDS)
+        patience = Patience(poll_seconds=CREATE_POLL_SECONDS)
+        make = partial(create_table, self.settings(), patience=patience)
         await anyio.to_thread.run_sync(make)
         await anyio.to_thread.run_sync(self.settings)
 

@@ -32,7 +32,7 @@ from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_de
 from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold, Link, described
 from ledger.local.replication.regions import Regions
-from ledger.local.replication.replicator import Replicator
+from ledger.local.replication.replicator import LinkDelays, Replicator
 from ledger.local.status import regions_status, replication_status
 from ledger.local.supervisor import Supervisor
 
@@ -129,9 +129,7 @@ class Server:
             options.regions,
             self._engine,
             tables=self._tables,
-            lag=options.lag,
-            jitter=options.jitter,
-            seed=options.seed,
+            delays=LinkDelays.seeded(options.lag, options.jitter, options.seed),
             journal=self._journal,
             recorder=streams,
         )
@@ -187,10 +185,10 @@ class Server:
             case "pause" | "heal":
                 await self._hold_links(body, held=name == "pause")
             case "lag":
-                lag = body.get("lag", self._replicator.lag)
-                jitter = body.get("jitter", self._replicator.jitter)
+                delays = self._replicator.delays
+                lag, jitter = body.get("lag", delays.lag), body.get("jitter", delays.jitter)
                 check_delay(lag, jitter)
-                self._replicator.lag, self._replicator.jitter = lag, jitter
+                delays.lag, delays.jitter = lag, jitter
             case "wait_replicated":
                 await self._wait_replicated(
                     body.get("timeout_seconds", REPLICATION_WAIT_SECONDS_MAX)

@@ -19,8 +19,8 @@ def replication_status(replicator: Replicator) -> dict[str, Any]:
     """Return delays, what each link does and carries, which items fail, and counts so far."""
     links = replicator.links
     return {
-        "lag": replicator.lag,
-        "jitter": replicator.jitter,
+        "lag": replicator.delays.lag,
+        "jitter": replicator.delays.jitter,
         "queued": {_pair(link): link.waiting for link in links},
         "states": {_pair(link): _state(link) for link in links},
         "paused": [[link.source, link.target] for link in links if Hold.PAUSED in link.holds],

@@ -31,7 +31,7 @@ from support.strangers import (
 
 from ledger import Ledger, LedgerError, Settings
 from ledger.administration.contract import establish
-from ledger.administration.table import create_table
+from ledger.administration.table import Patience, create_table
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
 
@@ -251,7 +251,7 @@ class Room:
 def room(desk: Desk) -> Iterator[Room]:
     """Make the table and every place that the commands name."""
     settings = desk.settings(table=TABLE)
-    create_table(settings, poll=0.05)
+    create_table(settings, patience=Patience(poll_seconds=0.05))
     anyio.run(establish, settings)
     (desk.folder / "good.csv").write_text("counter,change\na,1\n")
     (desk.folder / "good.svg").write_text("<svg/>")

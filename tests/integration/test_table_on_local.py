@@ -8,7 +8,7 @@ import anyio.to_thread
 import pytest
 from typer.testing import CliRunner
 
-from ledger.administration.table import connect, create_table, delete_table, table_state
+from ledger.administration.table import Patience, connect, create_table, delete_table, table_state
 from ledger.administration.table_plan import Kind
 from ledger.commands import table as table_commands
 from ledger.core.errors import AccessDenied, RequestRefused, TableMissing, Unreachable
@@ -26,9 +26,12 @@ pytestmark = pytest.mark.slow
 REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-1"]
 
 
+QUICK = Patience(poll_seconds=0.02)
+
+
 async def created(settings: Settings) -> list[Kind]:
     """Create the table, away from the event loop that serves it, and give the steps taken."""
-    state = await anyio.to_thread.run_sync(lambda: create_table(settings, poll=0.02))
+    state = await anyio.to_thread.run_sync(lambda: create_table(settings, patience=QUICK))
     assert state.left == ()
     return [step.kind for step in state.taken]
 
@@ -101,7 +104,7 @@ async def test_a_deleted_table_is_gone_everywhere_and_can_be_made_again() -> Non
     async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
         settings = world.settings()
         await created(settings)
-        await anyio.to_thread.run_sync(lambda: delete_table(settings, poll=0.02))
+        await anyio.to_thread.run_sync(lambda: delete_table(settings, patience=QUICK))
         state = await anyio.to_thread.run_sync(lambda: table_state(settings))
         assert set(state.views.values()) == {None}
         assert len(await created(settings)) == 9

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from ledger.administration.table import Clients, create_table
+from ledger.administration.table import Clients, Patience, create_table
 from ledger.administration.table_plan import KEYS, PASSING
 from ledger.settings import Settings
 from ledger.settings.groups import Region
@@ -63,10 +63,16 @@ class FakeAws:
         return do(
             settings,
             connect=self.connect,
+            patience=self.patience(timeout_seconds=600.0),
+        )
+
+    def patience(self, *, timeout_seconds: float) -> Patience:
+        """Return waits that pass the fake's time."""
+        return Patience(
+            timeout_seconds=timeout_seconds,
+            poll_seconds=1.0,
             sleep=self.sleep,
             monotonic=lambda: self.now,
-            timeout=600.0,
-            poll=1.0,
         )
 
 

@@ -18,7 +18,7 @@ from ledger.local.front.endpoints import _dump
 from ledger.local.front.faults import Faults
 from ledger.local.front.streams import Streams
 from ledger.local.replication.regions import Regions
-from ledger.local.replication.replicator import Replicator
+from ledger.local.replication.replicator import LinkDelays, Replicator
 
 REGION = "us-east-1"
 TABLE = "expressions"
@@ -59,7 +59,7 @@ Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 def memory_engine() -> Ask:
     """Return the memory engine behind the local table's front, in this thread, without HTTP."""
     tables, engine = Catalog([REGION]), MemoryEngine()
-    replicator = Replicator([REGION], engine, tables=tables, lag=0, jitter=0, seed=1)
+    replicator = Replicator([REGION], engine, tables=tables, delays=LinkDelays.seeded(0, 0, 1))
     parts, regions = (tables, engine, replicator), Regions([REGION])
     streams = Streams(tables)
     control_plane = ControlPlane(*parts, regions, streams, replica_seconds=0)

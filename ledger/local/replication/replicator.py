@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from random import Random
+from typing import Protocol, Self
 
 from ledger.local.engines.port import ApiError, Change, Engine, Image, KeyToken, TableKey
 from ledger.local.replication.journal import Journal
@@ -60,6 +60,24 @@ class Refilled:
     known: frozenset[KeyToken]
 
 
+@dataclass(slots=True)
+class LinkDelays:
+    """How long a change is on its way: `lag` and up to `jitter` seconds more, drawn for each."""
+
+    lag: float
+    jitter: float
+    randomness: Random
+
+    @classmethod
+    def seeded(cls, lag: float, jitter: float, seed: int) -> Self:
+        """Return delays that are drawn from a seed."""
+        return cls(lag, jitter, Random(seed))  # noqa: S311 (delays, not secrets)
+
+    def draw(self) -> float:
+        """Return the seconds of the next change."""
+        return self.lag + self.randomness.uniform(0, self.jitter)
+
+
 class Replicator:
     """Asynchronous replication between the regions of one local global table.
 
@@ -73,9 +91,7 @@ class Replicator:
         engine: Engine,
         *,
         tables: Tables,
-        lag: float,
-        jitter: float,
-        seed: int,
+        delays: LinkDelays,
         tombstones_max: int = TOMBSTONES_MAX,
         journal: Journal | None = None,
         recorder: Recorder | None = None,
@@ -83,18 +99,16 @@ class Replicator:
         self._recorder: Recorder = recorder or NoRecorder()
         self.journal = journal or Journal()
         self.locks = {region: asyncio.Lock() for region in regions}
-        self.lag = lag
-        self.jitter = jitter
+        self.delays = delays
         self.applied = 0
         self.dropped = 0
         self._engine = engine
         self._tables = tables
         self._tombstones_max = tombstones_max
-        self._random = random.Random(seed)  # noqa: S311 (delays, not secrets)
         self._versions = Versions()
         self._links = {
             (source, target): Link(
-                source, target, deliver=self._arrive, delay=self._delay, rested=self._prune
+                source, target, deliver=self._arrive, delay=self.delays.draw, rested=self._prune
             )
             for source in regions
             for target in regions
@@ -102,9 +116,6 @@ class Replicator:
         }
         # One clock for all regions that never goes back, near to the time of day.
         self._clock_base = time.time_ns() - time.monotonic_ns()
-
-    def _delay(self) -> float:
-        return self.lag + self._random.uniform(0, self.jitter)
 
     async def run(self) -> None:
         """Carry changes over every link until cancelled."""

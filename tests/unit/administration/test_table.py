@@ -113,10 +113,7 @@ def test_creating_waits_until_the_table_is_warm() -> None:
         create_warm(
             SETTINGS,
             connect=aws.connect,
-            sleep=aws.sleep,
-            monotonic=lambda: aws.now,
-            timeout=60,
-            poll=1,
+            patience=aws.patience(timeout_seconds=60),
         )
 
 
@@ -250,10 +247,7 @@ def test_waiting_ends_with_what_is_still_to_do() -> None:
         create_table(
             SETTINGS,
             connect=stuck,
-            sleep=aws.sleep,
-            monotonic=lambda: aws.now,
-            timeout=60,
-            poll=1,
+            patience=aws.patience(timeout_seconds=60),
         )
     assert aws.requests.count(("us-east-1", "update_table")) == 1
 
@@ -265,8 +259,7 @@ def test_progress_counts_to_the_end() -> None:
     create_table(
         SETTINGS,
         connect=aws.connect,
-        sleep=aws.sleep,
-        monotonic=lambda: aws.now,
+        patience=aws.patience(timeout_seconds=600),
         report=seen.append,
     )
     assert [each.done for each in seen] == sorted(each.done for each in seen)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ledger.administration.table import Progress, TableState
+from ledger.administration.table import Patience, Progress, TableState
 from ledger.administration.table_plan import KEYS, STREAM_VIEW, Kind, Step, TableView
 from ledger.administration.warm import Warm
 from ledger.commands import contract as contract_commands
@@ -45,8 +45,10 @@ async def established(settings: Settings, **_: object) -> Contract:
 def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step taken is a line; progress goes to the other stream."""
 
-    def create(settings: Settings, *, timeout: float, report: Any, warm: Warm | None) -> TableState:
-        assert (settings.table, timeout, warm) == ("books", 5, None)
+    def create(
+        settings: Settings, *, patience: Patience, report: Any, warm: Warm | None
+    ) -> TableState:
+        assert (settings.table, patience.timeout_seconds, warm) == ("books", 5, None)
         report(Progress(STEP, 0, 1, waiting=False, elapsed_seconds=0))
         return state(taken=(STEP,))
 

@@ -8,7 +8,7 @@ from ledger.local.engines.port import TableKey
 from ledger.local.expiry import OLDEST_SECONDS, Expiry, is_expired
 from ledger.local.front.catalog import FULL_STREAM, Catalog, Table
 from ledger.local.replication.regions import Regions
-from ledger.local.replication.replicator import Replicator
+from ledger.local.replication.replicator import LinkDelays, Replicator
 
 EAST, WEST = REGIONS = ("us-east-1", "eu-west-1")
 TABLE = "ledger"
@@ -44,7 +44,7 @@ class World:
         self.regions = Regions(REGIONS)
         parts = self.tables, self.engine
         self.replicator = Replicator(
-            REGIONS, self.engine, tables=self.tables, lag=0, jitter=0, seed=1
+            REGIONS, self.engine, tables=self.tables, delays=LinkDelays.seeded(0, 0, 1)
         )
         self.clocks = dict.fromkeys(REGIONS, NOW)
         self.expiry = Expiry(self.regions, *parts, self.replicator, clock=self.clocks.__getitem__)

@@ -11,7 +11,7 @@ from ledger.local.engines.memory.engine import MemoryEngine
 from ledger.local.engines.port import ApiError, Change, TableKey
 from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold
-from ledger.local.replication.replicator import Replicator
+from ledger.local.replication.replicator import LinkDelays, Replicator
 from ledger.local.replication.stamps import Shipment
 
 EAST, WEST, ASIA = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
@@ -53,9 +53,7 @@ class World:
             REGIONS,
             self.engine,
             tables=self.tables,
-            lag=0.0,
-            jitter=0.0,
-            seed=7,
+            delays=LinkDelays.seeded(0.0, 0.0, 7),
             tombstones_max=tombstones_max,
             journal=journal,
         )
