@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from proof.simulator.budget_audit import BudgetAudit
+from proof.simulator.budget_audit import BudgetAudit, BudgetRules
 from proof.simulator.budgets import draw_budgets, has_wrong_clocks, keeps_budgets
 from proof.simulator.mutants import run_mutant
 from proof.simulator.rolling_edges import has_edges
@@ -74,9 +74,8 @@ class Audited:
 
     def __post_init__(self) -> None:
         self.audit = BudgetAudit(
-            {"budget-0": 10},
+            BudgetRules({"budget-0": 10}, self.lets_through),
             fail=lambda rule, _: self.said.append(rule),
-            lets_through=self.lets_through,
         )
         self.world.observers.append(self)
 

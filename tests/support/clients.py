@@ -10,7 +10,7 @@ import anyio
 from proof.simulator.process import RELIABLE, Process
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, FaultProfile, SimStore
-from proof.simulator.world import World
+from proof.simulator.world import World, WorldFacts
 from support.ledgers import AWAY, HOME, sample
 
 from ledger.runtime.clock import Clock
@@ -54,8 +54,7 @@ class Clients:
             (HOME, AWAY),
             loop=asyncio.get_running_loop(),
             randomness=stream(self.seed, "world"),
-            staleness=self.staleness_seconds,
-            signature_seconds=SIGNATURE_SECONDS,
+            facts=WorldFacts(staleness=self.staleness_seconds, signature_seconds=SIGNATURE_SECONDS),
         )
 
     def client(self, name: str, region: str = HOME) -> Client:

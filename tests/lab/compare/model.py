@@ -20,7 +20,7 @@ import anyio
 from prometheus_client import CollectorRegistry
 from proof.simulator.clocks import START
 from proof.simulator.randomness import stream
-from proof.simulator.world import Lag, World
+from proof.simulator.world import Lag, World, WorldFacts
 
 from lab.compare.options import CompareOptions
 from ledger.core.capacity import item_size, write_units
@@ -206,7 +206,7 @@ async def open_model(options: CompareOptions) -> AsyncIterator[Model]:
         regions,
         loop=asyncio.get_running_loop(),
         randomness=stream(options.seed, "world"),
-        lag=LAG,
+        facts=WorldFacts(LAG),
         clock=clock,
     )
 

@@ -36,7 +36,7 @@ from ledger.demo.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.testing.replicas import Replicas
 from ledger.totals.periods import PeriodTotals
 from proof.simulator.archive import ArchiveAudit
-from proof.simulator.budget_audit import BudgetAudit
+from proof.simulator.budget_audit import NO_BUDGETS, BudgetAudit, BudgetRules
 from proof.simulator.correction_audit import CorrectionAudit
 from proof.simulator.index_audit import IndexAudit
 from proof.simulator.period_audit import PeriodAudit
@@ -84,10 +84,7 @@ class Auditor:
         periods: PeriodAudit | None = None,
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
-        limits: Mapping[str, int] | None = None,
-        lets_through: AbstractSet[str] = frozenset(),
-        rolling: Mapping[str, float] | None = None,
-        step_wait: float | None = None,
+        budgets: BudgetRules = NO_BUDGETS,
         now: Callable[[], float] = float,
     ) -> None:
         self.violation: Violation | None = None
@@ -109,15 +106,7 @@ class Auditor:
         self._periods = periods
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         self.index = IndexAudit() if index is None else index
-        self.budgets = BudgetAudit(
-            limits or {},
-            fail=self.fail,
-            lost=self.lost,
-            lets_through=lets_through,
-            rolling=rolling,
-            step_wait=step_wait,
-            now=now,
-        )
+        self.budgets = BudgetAudit(budgets, fail=self.fail, lost=self.lost, now=now)
         self.corrections = CorrectionAudit(self.fail, self.lost)
         world.observers.append(self)
 

@@ -25,6 +25,7 @@ under its grants stay. What counts there is what reached a remaining region.
 import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from ledger.core import keys
@@ -58,29 +59,43 @@ _ZERO = Decimal(0)
 _GROWING = ("minted", "retired", "sent", "taken")
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetRules:
+    """The rules of the budgets of a world.
+
+    `lets_through` are the budgets that let spends through, `rolling` the seconds of each budget of
+    a rolling window, and `step_wait` the seconds that a step of a limit waits at least.
+    """
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    lets_through: AbstractSet[str] = frozenset()
+    rolling: Mapping[str, float] = field(default_factory=dict)
+    step_wait: float | None = None
+
+
+NO_BUDGETS = BudgetRules()
+
+
 class BudgetAudit:
     """Checks the budgets of one world; `fail` reports what is wrong, by rule."""
 
     def __init__(
         self,
-        limits: Mapping[str, int],
+        rules: BudgetRules,
         *,
         fail: Callable[[str, str], None],
         lost: AbstractSet[str] = frozenset(),
-        lets_through: AbstractSet[str] = frozenset(),
-        rolling: Mapping[str, float] | None = None,
-        step_wait: float | None = None,
         now: Callable[[], float] = float,
     ) -> None:
-        self.limits = limits
-        self._rolling = RollingAudit(rolling or {}, now=now)
-        self._steps = StepAudit(step_wait, now=now, fail=fail)
+        self.limits = rules.limits
+        self._rolling = RollingAudit(rules.rolling, now=now)
+        self._steps = StepAudit(rules.step_wait, now=now, fail=fail)
         self._most: dict[str, Decimal] = {}
-        self._lets_through = lets_through
+        self._lets_through = rules.lets_through
         self._lost = lost
         self._fail = fail
         self.charges = ChargeAudit()
-        self.changes = LimitAudit(limits, fail=fail, lost=lost)
+        self.changes = LimitAudit(rules.limits, fail=fail, lost=lost)
         self._over: set[Key] = set()
         self._more: dict[tuple[str, Key], Decimal] = {}
         self._held: dict[Key, Decimal] = {}

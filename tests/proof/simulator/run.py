@@ -19,6 +19,7 @@ from ledger.limits import losing
 from proof.simulator import loop
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.auditor import Auditor, Violation
+from proof.simulator.budget_audit import BudgetRules
 from proof.simulator.budgets import (
     ROLLING,
     ROLLING_SECONDS,
@@ -32,7 +33,7 @@ from proof.simulator.randomness import stream
 from proof.simulator.scenario import Scenario, draw
 from proof.simulator.supervisor import Supervisor
 from proof.simulator.workload import Workload
-from proof.simulator.world import World
+from proof.simulator.world import World, WorldFacts
 
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
@@ -74,9 +75,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         scenario.regions,
         loop=asyncio.get_running_loop(),
         randomness=stream(scenario.seed, "world"),
-        lag=scenario.lag,
-        staleness=scenario.staleness,
-        server_skew_seconds=SERVER_SKEW_SECONDS,
+        facts=WorldFacts(scenario.lag, scenario.staleness, SERVER_SKEW_SECONDS),
         page_items_max=scenario.page_items_max,
         is_traced=is_traced,
     )
@@ -94,10 +93,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         periods=periods,
         archive=archive,
         index=index,
-        limits=None if scenario.budgets is None else scenario.budgets.limits,
-        lets_through=let_through(scenario.seed),
-        rolling={ROLLING: ROLLING_SECONDS} if has_wrong_clocks(scenario.seed) else None,
-        step_wait=_step_wait(scenario),
+        budgets=_budget_rules(scenario),
         now=world.loop.time,
     )
     async with anyio.create_task_group() as tasks:
@@ -118,10 +114,15 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
     )
 
 
-def _step_wait(scenario: Scenario) -> float | None:
-    """Return how long a step of a limit waits at least; None where the contract changes."""
+def _budget_rules(scenario: Scenario) -> BudgetRules:
+    """Return the rules of its budgets; where the contract changes, none of how long steps wait."""
     terms = scenario.settings.terms
-    return seconds_to_wait(terms, terms) if scenario.contract is None else None
+    return BudgetRules(
+        limits={} if scenario.budgets is None else scenario.budgets.limits,
+        lets_through=let_through(scenario.seed),
+        rolling={ROLLING: ROLLING_SECONDS} if has_wrong_clocks(scenario.seed) else {},
+        step_wait=seconds_to_wait(terms, terms) if scenario.contract is None else None,
+    )
 
 
 @contextmanager

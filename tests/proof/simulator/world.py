@@ -43,12 +43,28 @@ source); a fact of the world, which the settings may believe to be otherwise."""
 SHORT_LAG = Lag(usual_seconds=0.5, late_share=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class WorldFacts:
+    """How late the world of a run is; the settings may believe it to be otherwise.
+
+    An eventually consistent read may be up to `staleness` seconds old. A server's clock is off by
+    up to `server_skew_seconds`. A request may arrive up to `signature_seconds` after the time in
+    its signature.
+    """
+
+    lag: Lag = SHORT_LAG
+    staleness: float = 0.0
+    server_skew_seconds: float = 0.0
+    signature_seconds: float = SIGNATURE_SECONDS
+
+
+_FACTS = WorldFacts()
+
+
 class World(Replicas):
     """All regions; no fault happens once `is_healed`, and every task unwinds once `is_over`.
 
-    An eventually consistent read may be up to `staleness` seconds old. Transaction tokens are
-    remembered for ten minutes of `clock`; without a clock, for good. A request may arrive up to
-    `signature_seconds` after the time in its signature.
+    Transaction tokens are remembered for ten minutes of `clock`; without a clock, for good.
     """
 
     def __init__(
@@ -57,20 +73,17 @@ class World(Replicas):
         *,
         loop: asyncio.AbstractEventLoop,
         randomness: Random,
-        lag: Lag = SHORT_LAG,
-        staleness: float = 0.0,
-        server_skew_seconds: float = 0.0,
+        facts: WorldFacts = _FACTS,
         page_items_max: int = 1000,
         is_traced: bool = False,
         clock: Clock | None = None,
-        signature_seconds: float = SIGNATURE_SECONDS,
     ) -> None:
         super().__init__(regions, page_items_max=page_items_max, clock=clock)
-        self.signature_seconds = signature_seconds
+        self.signature_seconds = facts.signature_seconds
         self.loop = loop
         self.random = randomness
-        self.lag = lag
-        self.staleness = staleness
+        self.lag = facts.lag
+        self.staleness = facts.staleness
         self.is_healed = False
         self.is_over = False
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
@@ -81,9 +94,8 @@ class World(Replicas):
         self.lost: set[str] = set()
         self._loss: Loss | None = None
         self._is_traced = is_traced
-        self._server_off = {
-            name: randomness.uniform(-server_skew_seconds, server_skew_seconds) for name in regions
-        }
+        skew = facts.server_skew_seconds
+        self._server_off = {name: randomness.uniform(-skew, skew) for name in regions}
         self._paused: dict[Link, list[Callable[[], None]]] = {}
         self._past: dict[str, dict[str, deque[tuple[float, str, Item | None]]]] = {
             name: {} for name in regions

@@ -1,6 +1,7 @@
 """`python -m proof.simulator.explorer`: explore one case, or show what a mutant breaks."""
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ledger.core.errors import InvalidInput
 from ledger.runtime import command_line
+from ledger.runtime.command_options import spread_options
 from proof.simulator.explorer.mutants import MUTANTS
 from proof.simulator.explorer.state import Case
 from proof.simulator.explorer.walk import STATES_MAX, Explored, explore
@@ -16,36 +18,38 @@ from proof.simulator.explorer.walk import STATES_MAX, Explored, explore
 app = typer.Typer(add_completion=False, help="Explore every order of events of a small case.")
 
 
+@dataclass(frozen=True, slots=True)
+class CaseOptions:
+    """The case that is explored."""
+
+    regions: Annotated[int, typer.Option(min=1, max=3)] = 2
+    entries: Annotated[int, typer.Option(min=1, max=6)] = 2
+    leaders: Annotated[int, typer.Option(min=1, max=2)] = 1
+    in_flight: Annotated[bool, typer.Option(help="A leader may leave its plan in flight.")] = False
+    paged: Annotated[bool, typer.Option(help="Leaders read views page by page.")] = False
+    reader: Annotated[bool, typer.Option(help="With a reader of two pages.")] = False
+    move: Annotated[bool, typer.Option(help="Home moves to another region.")] = False
+    fold_max: Annotated[int, typer.Option(min=0, help="Ids in a net; 0: no bound.")] = 0
+
+    def case(self) -> Case:
+        """Return it, without a mutant."""
+        return Case(**{**asdict(self), "in_flight": int(self.in_flight)})
+
+
 @app.command()
+@spread_options
 def main(
     *,
-    regions: Annotated[int, typer.Option(min=1, max=3)] = 2,
-    entries: Annotated[int, typer.Option(min=1, max=6)] = 2,
-    leaders: Annotated[int, typer.Option(min=1, max=2)] = 1,
-    in_flight: Annotated[bool, typer.Option(help="A leader may leave its plan in flight.")] = False,
-    paged: Annotated[bool, typer.Option(help="Leaders read views page by page.")] = False,
-    reader: Annotated[bool, typer.Option(help="With a reader of two pages.")] = False,
-    move: Annotated[bool, typer.Option(help="Home moves to another region.")] = False,
-    fold_max: Annotated[int, typer.Option(min=0, help="Ids in a net; 0: no bound.")] = 0,
+    options: CaseOptions,
     mutant: Annotated[str, typer.Option(help=f"Break a rule: {', '.join(MUTANTS)}.")] = "",
     states_max: Annotated[int, typer.Option(min=1)] = STATES_MAX,
 ) -> int:
     """Explore every order of events of a small case, or show what a mutant breaks."""
     if mutant and mutant not in MUTANTS:
         raise InvalidInput(f"--mutant must be one of {', '.join(MUTANTS)}, got {mutant!r}")
-    case = Case(
-        regions=regions,
-        entries=1 if mutant else entries,
-        leaders=leaders,
-        in_flight=int(in_flight),
-        paged=paged,
-        reader=reader,
-        move=move,
-        fold_max=fold_max,
-    )
-    console = Console()
+    case, console = options.case(), Console()
     if mutant:
-        case = case.with_mutant(MUTANTS[mutant])
+        case = replace(case, entries=1).with_mutant(MUTANTS[mutant])
     explored = _with_progress(case, console, states_max=states_max)
     for line in _report(explored, mutant):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
