@@ -83,7 +83,12 @@ class Sender:
             OutcomeUnknown: no answer in time.
             StoreError: nothing was written.
         """
-        outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
+        return await self._put(planned, self._deadline())
+
+    async def _put(self, planned: Planned, deadline: float) -> Entry:
+        outcome = await self._until_known(
+            lambda: self._store.write(planned.put), [planned], deadline=deadline
+        )
         if isinstance(outcome, Applied):
             return planned.entry
         return await self._confirmed(planned, outcome.found[0], [planned])
@@ -94,12 +99,13 @@ class Sender:
         `report` gets the durable entry, or the error that `put` would have raised for that change.
         """
         sending = EachSending(report, self._unsent)
-        tries = self._retrier.begin("write", deadline=self._deadline())
+        deadline = self._deadline()
+        tries = self._retrier.begin("write", deadline=deadline)
         left = self._in_time(planned, sending, tries)
         while left:
             answer = await self._each_once(left, fresh=tries.requests == 0)
             if taken := sending.settled(left, answer):
-                jobs = [partial(self._end_taken, change, sending) for change in taken]
+                jobs = [partial(self._put_alone, change, deadline, sending) for change in taken]
                 await run_all(jobs, at_once=READS_AT_ONCE)
             left = sending.open_of(left)
             if not left:
@@ -141,10 +147,13 @@ class Sender:
             return answer.outcomes
         return [Unknown(CUT_OFF)] * len(planned)
 
-    async def _end_taken(self, change: Planned, sending: "EachSending") -> None:
-        """End an entry whose id is taken: by an earlier try of it, or by another change."""
+    async def _put_alone(self, change: Planned, deadline: float, sending: "EachSending") -> None:
+        """Put an entry whose item exists in a request of its own: that returns the item."""
         try:
-            sending.end(change, await self._confirmed(change, None, [change]))
+            sending.end(change, await self._put(change, deadline))
+        except (NotSent, StoreError) as error:
+            cause = f"an item exists under its key and was not returned: {error}"
+            sending.end(change, _unknown([change], cause, 1, together=False))
         except LedgerError as error:
             sending.end(change, error)
 
