@@ -164,14 +164,11 @@ class FileClaim:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The lane of a file: its name, how it is read, and its claim.
-
-    One whose position has no hash, since a former release began it, has no claim.
-    """
+    """The lane of a file: its name, how it is read, and its claim."""
 
     lane: str
     form: Format
-    claim: FileClaim | None
+    claim: FileClaim
 
 
 class Claims:
@@ -218,14 +215,6 @@ class Claims:
         if number > CLAIMS_MAX:
             raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
         lane = name or f"{file.path.name}@{head}"
-        if await self._has_no_hash(lane):
-            if report is not None:
-                report(
-                    f"lane {lane} was begun by a former release, which kept no hash of what is"
-                    " before its position: it is continued unchecked. To read all of the file"
-                    " again, which changes no total, name another lane by --lane"
-                )
-            return Found(lane, file.form, None)
         if name is None and number > 1:
             lane = f"{lane}.{number}"
         record = ClaimRecord(number, lane, "", file.place, file.form)
@@ -359,10 +348,6 @@ class Claims:
 
     async def _is_closed(self, lane: str) -> bool:
         return _is_closed(await self._store.get(Get(self._key(lane))))
-
-    async def _has_no_hash(self, lane: str) -> bool:
-        position = _position_of(await self._store.get(Get(self._key(lane))))
-        return bool(position) and not mark_of(position)
 
     def _key(self, lane: str) -> Key:
         return position_key(lane_id(self._store.region, lane), self._pipeline)

@@ -133,7 +133,7 @@ def line_of(letter: DeadLetter) -> str:
 
 
 def letter_of(line: str) -> DeadLetter:
-    """Read a dead letter from its line; those of the first release carry no time.
+    """Read a dead letter from its line.
 
     Raises:
         ValueError: it is not such a line.
@@ -141,7 +141,7 @@ def letter_of(line: str) -> DeadLetter:
     fields = json.loads(line)
     try:
         raw = fields["record"].encode(errors="surrogateescape")
-        at = time_of(fields["time"]) if fields.get("time") else None
+        at = time_of(fields["time"]) if fields["time"] else None
         return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw, at)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no dead letter: {error}") from None

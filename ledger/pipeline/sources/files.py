@@ -41,11 +41,9 @@ from ledger.pipeline.sources.contents import (
 from ledger.pipeline.sources.cutting import HEAD_BYTES, Cutter, Format, cutter_of, too_long
 from ledger.pipeline.sources.places import (
     Hash,
-    mark_of,
     new_hash,
     place_of,
     position_at,
-    unmarked,
 )
 from ledger.pipeline.sources.source import LagUnit
 
@@ -201,7 +199,6 @@ class FileSource:
                 " those: it is another file, or was changed. Run it as a lane of its own (without"
                 " --lane, or with another name), or put the former content back"
             )
-        reader.is_marked = bool(mark_of(position)) or not position
         if place:
             await anyio.to_thread.run_sync(reader.learn)
 
@@ -232,7 +229,6 @@ class _Reader:
     def __init__(self, file: Readable, cutter: Cutter, bytes_max: int) -> None:
         self.place = 0
         self.hash = new_hash()
-        self.is_marked = True
         self.is_at_end = False
         self.is_changed = False
         self._file = file
@@ -249,7 +245,7 @@ class _Reader:
     @property
     def position(self) -> str:
         """The position that was reached."""
-        return self._position(self.place)
+        return position_at(self.place, self.hash)
 
     @property
     def left_bytes(self) -> int:
@@ -271,13 +267,7 @@ class _Reader:
 
     def is_at(self, position: str) -> bool:
         """Return whether this is the place of a position, and the file the one that it was of."""
-        if self.place != place_of(position):
-            return False
-        if mark_of(position) or not position:
-            return not position or self.position == position
-        following = self._file.read(1)
-        self._file.seek(self.place)
-        return self._tail.endswith(b"\n") or following in {b"", b"\r", b"\n"}
+        return self.position == position if position else self.place == 0
 
     def pass_over(self, most: int) -> None:
         """Read `count` bytes without looking for records."""
@@ -312,12 +302,12 @@ class _Reader:
         if self._long is not None:
             return found
         view, start, began = memoryview(data), 0, self.place
-        update, position = self.hash.update, self._position
+        update = self.hash.update
         for size, raw, problem in self._cutter.cut(data, is_last=is_last):
             update(view[start : start + size])
             start += size
             if raw:
-                found.append(Delivery(position(began + start), raw, None, problem))
+                found.append(Delivery(position_at(began + start, self.hash), raw, None, problem))
         self.place = began + start
         self._rest = data[start:]
         if len(self._rest) > self._bytes_max:
@@ -325,9 +315,6 @@ class _Reader:
             self.hash.update(self._rest)
             self._rest = b""
         return found
-
-    def _position(self, place: int) -> str:
-        return position_at(place, self.hash) if self.is_marked else unmarked(place)
 
     def _go_on(self, long: "_LongLine", data: bytes) -> bytes:
         """Take in more of a long line; return what follows it."""

@@ -3,7 +3,6 @@
 A position is 20 digits of bytes, `-`, and the first 16 digits of the SHA-256 of everything that
 lies before it. The digits decide the order. Equal positions mean equal content before them, so a
 worker that reads other content under the same lane neither continues it nor commits to it.
-Positions of the first release have no hash; a lane that has one keeps that form.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -40,11 +39,6 @@ def mark(running: Hash) -> str:
 def position_at(place: int, running: Hash) -> str:
     """Return the position after `count` bytes."""
     return f"{place:020d}-{running.hexdigest()[:MARK_DIGITS]}"
-
-
-def unmarked(place: int) -> str:
-    """Return a position of the form that has no hash."""
-    return f"{place:020d}"
 
 
 def place_of(position: str) -> int:

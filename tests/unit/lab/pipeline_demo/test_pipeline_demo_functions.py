@@ -12,7 +12,6 @@ from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList
-from ledger.pipeline.sources.places import unmarked
 from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -54,7 +53,7 @@ class Shard:
 
     async def run(self, raws: list[bytes]) -> None:
         """Hand in records, ten at a time."""
-        deliveries = [Delivery(unmarked(10 * place), raw) for place, raw in enumerate(raws, 1)]
+        deliveries = [Delivery(f"{10 * place:020d}", raw) for place, raw in enumerate(raws, 1)]
         await self.shard.run(ListSource(deliveries), most=10)
 
 
@@ -69,7 +68,7 @@ async def test_the_function_is_exact_under_failures_of_every_stage(
     assert shown(one.inner.table) == truth(RAWS)
     assert map_items(one.inner.table) == []
     assert {letter.raw for letter in one.letters.letters} == {POISON}
-    assert one.counted == [unmarked(10 * place) for place in [*range(10, 301, 10), 301]]
+    assert one.counted == [f"{10 * place:020d}" for place in [*range(10, 301, 10), 301]]
     if fail is BAD:
         assert one.shard.failed > 0
         assert all(faults.failed for faults in one.faults.values())

@@ -237,16 +237,6 @@ async def test_a_file_that_is_held_open_is_read_on_where_it_was(desk: Desk) -> N
     assert read == [b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_a_lane_of_a_former_release_goes_on_unchecked_and_says_so(desk: Desk) -> None:
-    """Its position has no hash by which its file could be known."""
-    desk.write("a.jsonl", LINES)
-    lane = (await desk.find("a.jsonl")).lane
-    await desk.store.write(Put(lane_item(lane_id(HOME, lane), LaneState(position=f"{4:020d}"))))
-    found = await desk.find("a.jsonl")
-    assert (found.lane, found.claim) == (lane, None)
-    assert "begun by a former release" in desk.told[0]
-
-
 async def test_the_format_is_the_one_that_the_lane_began_with(desk: Desk) -> None:
     """By the suffix of the file at first; later under any name."""
     desk.write("a.csv", b"a,b\n1,2\n")

@@ -32,7 +32,12 @@ async def filled(folder: Path, *letters: DeadLetter) -> Path:
 async def test_a_letter_that_came_again_is_listed_once(tmp_path: Path) -> None:
     """With its count, and when it came first and last, over all files; another record apart."""
     file, old = await filled(tmp_path, FIRST, SECOND, FIRST, OTHER), tmp_path / "old"
-    fields = {"lane": SECOND.lane, "position": SECOND.position, "reason": "that of release 1"}
+    fields = {
+        "lane": SECOND.lane,
+        "position": SECOND.position,
+        "reason": "of another file",
+        "time": None,
+    }
     old.write_text(json.dumps({**fields, "record": SECOND.raw.decode()}))
     found = {letter.letter.raw: letter for letter in listed([old, file])}
     assert {raw: each.count for raw, each in found.items()} == {

@@ -91,19 +91,6 @@ async def test_a_position_is_bound_to_all_that_lies_before_it(tmp_path: Path, ot
         await read(FileSource(path), reached)
 
 
-@pytest.mark.parametrize("after", [2, 5])
-async def test_a_lane_of_the_first_release_goes_on_without_a_hash(
-    tmp_path: Path, after: int
-) -> None:
-    """Its positions keep their form; one amid a line is no place to go on from."""
-    path = tmp_path / "records.jsonl"
-    path.write_bytes(b"1\n22\n333\n")
-    found = await read(FileSource(path), f"{after:020d}")
-    assert found[-1][-1].position == f"{9:020d}"
-    with pytest.raises(LedgerError, match="it is another file, or was changed"):
-        await read(FileSource(path), f"{3:020d}")
-
-
 async def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path) -> None:
     """What is still being written is read once its line has ended, or the file is complete."""
     path = tmp_path / "records.jsonl"

@@ -139,7 +139,7 @@ class Landing(ForwardingStore):
     "error", [AccessDenied("no"), Throttled("slow"), Unreachable("no answer")], ids=repr
 )
 async def test_states_that_cannot_be_read_together_are_read_one_by_one(error: StoreError) -> None:
-    """Under a policy without BatchGetItem, as of releases before, each record takes its own."""
+    """Each record then takes a request of its own."""
     store = await with_states()
     faulty = FaultyStore(
         store, lambda call: Raises(error) if call.operation == "get_each" else None
