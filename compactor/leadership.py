@@ -6,8 +6,8 @@
        └──────> another's: a member with its own heartbeat ─> run_pass, ... until the lease is free
 
 Every member leads a share of the slices (`compactor.slices`); the head also searches the whole
-table. If the lease is held by a release that knows no slices, or another number of them, and so
-leads every collection, others wait as before.
+table. If the lease's holder knows no slices, or another number of them, and so leads every
+collection, others wait.
 
 Leases are held by heartbeats, and the replication lag is measured on the head's; `keeping` sends
 them, in the job from a separate thread, since a pass computes for long. The first fold of a
@@ -133,7 +133,7 @@ class Candidate:
         check_clock(self._stores, skew=self._live.current.clock_skew)
 
     def may_join(self, outcome: NotHeld) -> bool:
-        """Return whether the lease's holder divides the collections as this release does."""
+        """Return whether the lease's holder divides the collections as this instance does."""
         return is_marked(outcome.data, outcome.owner, self._settings.compactor.slices)
 
     async def acquire(

@@ -9,12 +9,9 @@ Each request also reads ahead the nets of collections that are visited soon. So 
 may be from a moment before it. That is as safe, because a net is read first and judged by what
 every region shows afterwards: if it has changed, the visit finds it uncommitted and was in vain.
 And what a region once showed committed stays so.
-
-A role whose policy is older, without `dynamodb:BatchGetItem`, reads them one by one.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,18 +20,16 @@ from itertools import islice
 from ledger.core import keys
 from ledger.core.contract import Validity
 from ledger.core.entry import Item, net_of
-from ledger.core.errors import AccessDenied, RegionUnreadable, StoreError, Unreachable
+from ledger.core.errors import RegionUnreadable, StoreError, Unreachable
 from ledger.core.values import NetChange
 from ledger.runtime.validity import validity_here
 from ledger.store.port import Store
 from ledger.store.reads import EACH_GETS_MAX, Get
-from ledger.totals.collection import read_net
 
 REQUESTS_AT_ONCE = 1
 """Requests at a time in one region: while one is under way, further reads join the next."""
 AHEAD_MAX = 50
 """Nets that are read ahead and kept until their visits: of the longest, 400 KB each, 20 MB."""
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +68,6 @@ class NetReader:
         self._sort_key = keys.net_sort_key(generation)
         self._waiting: deque[_Ask] = deque()
         self._in_flight = 0
-        self._is_joined = True
 
     def knows(self, partition: str) -> bool:
         """Return whether a net was read ahead, so that `read` needs no request."""
@@ -89,23 +83,10 @@ class NetReader:
             RegionUnreadable: the region cannot be read, or not within the validity.
             DamagedItem: the net cannot be read whole.
         """
-        if self._is_joined:
-            ask = await self._asked(partition, validity_here())
-            if ask.error is None:
-                return None if ask.item is None else net_of(ask.item)
-            if not isinstance(ask.error, AccessDenied):
-                raise RegionUnreadable(self._store.region, ask.error) from ask.error
-            self._read_alone(ask.error)
-        try:
-            return await read_net(self._store, partition)
-        except StoreError as error:
-            raise RegionUnreadable(self._store.region, error) from error
-
-    def _read_alone(self, error: AccessDenied) -> None:
-        """Read the nets of this pass one by one; the next one tries again."""
-        if self._is_joined:  # only one of the calls that shared the request logs it
-            log.warning("nets are read one by one: %s", error)
-        self._is_joined = False
+        ask = await self._asked(partition, validity_here())
+        if ask.error is not None:
+            raise RegionUnreadable(self._store.region, ask.error) from ask.error
+        return None if ask.item is None else net_of(ask.item)
 
     async def _asked(self, partition: str, validity: Validity | None) -> _Ask:
         """Return an answered call: the one made ahead, once, or a new one."""

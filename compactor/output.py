@@ -141,8 +141,8 @@ def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:
         return
     if not shown.passes:
         yield (
-            "no pass is recorded: none has run, or by a release that records none, or without the"
-            " right to put items of the partition ~pass"
+            "no pass is recorded: none has run, or without the right to put items of the partition"
+            " ~pass"
         )
         return
     success, search = shown.last_success, shown.last_search

@@ -131,8 +131,7 @@ class Recorder:
             await self._store.write(Put(item))
         except LedgerError as error:
             self._metrics.error(error)
-            # Once: a role without this permission, as before an upgrade, would log it in every
-            # pass.
+            # Once: a role without this permission would log it in every pass.
             log.log(
                 logging.DEBUG if self._has_failed else logging.WARNING,
                 "the pass cannot be recorded for `compactor status`: %s",

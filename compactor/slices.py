@@ -95,7 +95,7 @@ def member_name(owner: str, number: int) -> str:
 def mark(owner: str, slices: int) -> dict[str, AttributeValue]:
     """Return the data that a member stores with its lease: that it leads slices, and of how many.
 
-    A release without slices keeps the data of a lease unchanged, so the owner is part of it.
+    Who takes the lease by other means keeps its data unchanged, so the owner is part of it.
     """
     return {_OF: {"N": str(slices)}, "owner": {"S": owner}}
 

@@ -61,7 +61,7 @@ async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:
 async def test_a_counter_of_another_spelling_is_read_and_settled_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An id in no normal form, of an earlier release: no call adds to it, it can come to 0."""
+    """An id in no normal form, of another tool: no call adds to it, it can come to 0."""
     old = "cafe\u0301"
     async with make_ledger() as book:
         with monkeypatch.context() as earlier:

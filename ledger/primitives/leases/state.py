@@ -393,7 +393,7 @@ def record_of(item: Item) -> LeaseRecord:
 
 
 def _since_of(item: Item) -> datetime | None:
-    """Return when the owner took it: None of an earlier release's item, or a foreign attribute."""
+    """Return when the owner took it; None if no time can be read, which is informational."""
     try:
         since = datetime.fromisoformat(item["since"]["S"])
     except (KeyError, TypeError, ValueError):

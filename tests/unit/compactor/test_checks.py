@@ -120,7 +120,7 @@ async def test_a_replica_added_during_a_long_pass_ends_it() -> None:
 
 
 async def test_without_the_permission_nothing_is_merged() -> None:
-    """A policy of before is met by DynamoDB's own words, not by merging unseen."""
+    """A policy without the action is met by DynamoDB's own words, not by merging unseen."""
     world = World()
     await world.settled(entries=6)
     one = world.instance()

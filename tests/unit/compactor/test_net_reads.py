@@ -10,7 +10,7 @@ from support.ledgers import HOME, net
 from compactor.net_reads import AHEAD_MAX, REQUESTS_AT_ONCE, NetReader
 from ledger.core.contract import Validity
 from ledger.core.entry import Item, net_of
-from ledger.core.errors import AccessDenied, DamagedItem, RegionUnreadable, StoreError, Unreachable
+from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError, Unreachable
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.runtime.validity import signed_within
@@ -130,19 +130,6 @@ async def test_a_damaged_net_is_that_of_its_own_collection() -> None:
     _, found = await read_all(store, NAMES)
     assert isinstance(found.pop(NAMES[-1]), DamagedItem)
     assert all(isinstance(one, NetChange) for one in found.values())
-
-
-async def test_a_role_that_may_not_reads_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    """A policy of before knows no BatchGetItem: said once, and not asked for again."""
-    store = Gate(AccessDenied("dynamodb:BatchGetItem"))
-    await store.fill(*map(of, NAMES))
-    reader, found = await read_all(store, NAMES)
-    assert all(isinstance(one, NetChange) for one in found.values())
-    assert sorted(store.queries) == NAMES
-    assert len(caplog.messages) == 1
-    asked = len(store.asked)
-    await reader.read(NAMES[0])
-    assert len(store.asked) == asked
 
 
 async def test_a_cancelled_call_holds_up_no_other() -> None:

@@ -116,7 +116,7 @@ async def test_with_home_down_passes_are_not_said_to_be_none(
 
 
 async def test_what_prevents_recording_fails_no_pass(caplog: pytest.LogCaptureFixture) -> None:
-    """A role from before an upgrade: it is counted each time, and said once by a process."""
+    """A role without the right: it is counted each time, and said once by a process."""
     world, registry = World(), CollectorRegistry()
     denied, _table = always(Raises(AccessDenied("no")))
     one = recorder(world, store=denied, metrics=CompactorMetrics.of(registry))

@@ -290,7 +290,7 @@ async def test_one_process_writes_nothing_of_slices() -> None:
     await group.world.drive(group.serve("one"), plan)
 
 
-async def test_beside_an_earlier_release_all_wait() -> None:
+async def test_beside_a_holder_without_slices_all_wait() -> None:
     """It leads every collection: until its lease is free no member joins and nothing is merged."""
     group = Group()
     world = group.world
@@ -316,7 +316,7 @@ async def test_beside_an_earlier_release_all_wait() -> None:
     await world.drive(group.serve("one"), group.serve("two"), plan)
 
 
-async def test_members_leave_when_an_earlier_release_takes_the_lease() -> None:
+async def test_members_leave_when_a_holder_without_slices_takes_the_lease() -> None:
     """Data that the head left with the lease does not speak for who took it."""
     group = Group()
     world = group.world

@@ -118,7 +118,7 @@ def test_members_that_begin_together_take_different_slices() -> None:
 
 @given(st.text(min_size=1, max_size=20).filter(lambda text: not text.startswith("~")))
 def test_hints_lie_where_the_leader_of_their_slice_reads(name: str) -> None:
-    """Whatever leaves them: also releases that know no slices."""
+    """Whatever leaves them."""
     hint = hint_for(name, START, settle=60.0)
     number = slice_of(name, 64)
     assert hint.partition in hint_partitions({number}, 64)
@@ -199,7 +199,7 @@ def test_conditions_say_that_nothing_has_changed() -> None:
 
 
 def test_a_mark_is_of_its_owner() -> None:
-    """A release that knows no slices keeps the data of the holder before it."""
+    """Who takes the lease by other means keeps the data of the holder before."""
     assert is_marked(mark("a", 64), "a", 64)
     assert not is_marked(mark("a", 64), "b", 64)
     assert not is_marked(mark("a", 32), "a", 64)
@@ -208,6 +208,6 @@ def test_a_mark_is_of_its_owner() -> None:
 
 
 def test_a_hint_of_a_shard_is_a_hint() -> None:
-    """Releases that know no slices leave it alone, as something foreign."""
+    """The collection of a shard has hints as any other."""
     shard = Hint("~3~wide", START)
     assert shard.partition in HINT_PARTITIONS

@@ -138,7 +138,7 @@ async def test_the_last_piece_is_sold(method: str) -> None:
 
 @pytest.mark.parametrize("method", TOKENS)
 async def test_pieces_in_one_shard_are_sold_to_every_token(method: str) -> None:
-    """All stock in one shard, as a release before put it: 272 of 300 buyers were refused."""
+    """All stock in one shard: 272 of 300 buyers were refused."""
     counter = counter_of(method, MemoryStore(HOME), minimum=0)
     await counter.add(1000, spread=False)
     assert sorted(await held(counter)) == [0] * 7 + [1000]
