@@ -7,7 +7,6 @@ import pytest
 from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
-    ".github/CONTRIBUTING.md",
     "CHANGELOG.md",
     "deploy/README.md",
     "deploy/runbooks/README.md",
