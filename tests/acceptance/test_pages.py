@@ -7,7 +7,6 @@ import pytest
 from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
-    "CHANGELOG.md",
     "deploy/README.md",
     "deploy/runbooks/README.md",
     "deploy/runbooks/archive-waits.md",
