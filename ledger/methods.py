@@ -127,15 +127,14 @@ class Methods:
             method, **{name: own[name] for name in own if name != OWN_OPTIONS.get(method)}
         )
         if method == "collection" and minimum is None and maximum is None:
-            return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
+            return CollectionCounter(self.ledger, name, services=self._services)
         if OWN_OPTIONS.get(method) == "kept_seconds":
             own["marker_table"] = self.settings.marker_table
         make: Callable[..., Counter] = chosen.make
         made = make(
             self._store,
             name,
-            clock=self._clock,
-            randomness=self._random,
+            services=self._services,
             minimum=minimum,
             maximum=maximum,
             **own,
@@ -163,7 +162,7 @@ class Methods:
             StoreError: DynamoDB could not do it; the next call continues the conversion.
         """
         kind = item_method_named(method)
-        counter = kind(self._store, name, clock=self._clock, randomness=self._random)
+        counter = kind(self._store, name, services=self._services)
         counter.share(self._layouts, is_guarded=True)
         await counter.convert(shards=shards, timeout=timeout)
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, ClassVar, Literal
 
 import pytest
-from support.ledgers import seeded
+from support.ledgers import make_services, seeded, services_of
 
 from ledger.core import amounts, keys
 from ledger.core.entry import key_of
@@ -68,7 +68,10 @@ class CounterSuite:
             method = METHODS[self.method]
             chance = seeded(next(_numbers))
             return method.make(
-                over or store, name + other, clock=SystemClock(), randomness=chance, **limits
+                over or store,
+                name + other,
+                services=services_of(SystemClock(), chance),
+                **limits,
             )
 
         return make
@@ -240,7 +243,7 @@ class CounterSuite:
         other = "optimistic" if self.method != "optimistic" else "marker"
         chance = seeded(next(_numbers))
         counter_after = ITEM_METHODS[other](
-            counter.store, counter.name, clock=SystemClock(), randomness=chance
+            counter.store, counter.name, services=services_of(SystemClock(), chance)
         )
         await counter_after.convert(shards=2)
         with pytest.raises(MethodConflict, match=other):
@@ -289,7 +292,7 @@ class CounterInputSuite(CounterSuite):
 
     async def test_bad_names_and_thresholds_are_refused(self, store: Store) -> None:
         """A name is a counter id, and 0, where it begins, lies between the thresholds."""
-        make = partial(METHODS[self.method].make, store, clock=SystemClock(), randomness=seeded())
+        make = partial(METHODS[self.method].make, store, services=make_services(SystemClock()))
         for name in ("", "~count", "x" * 1025):
             with pytest.raises(InvalidCounter):
                 make(name)

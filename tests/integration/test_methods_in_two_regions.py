@@ -9,7 +9,6 @@ Each test cuts two regions off, lets both write, heals, and looks at what is lef
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import pytest
 from support.engines import REGIONS
@@ -61,11 +60,6 @@ async def two() -> AsyncIterator[Two]:
         yield Two(world, stores)
 
 
-def draws() -> dict[str, Any]:
-    """Return a clock, and randomness that no one else has."""
-    return {"clock": CLOCK, "randomness": seeded(next(_seeds))}
-
-
 def services() -> Services:
     """Return services with randomness that no one else has."""
     return make_services(CLOCK, next(_seeds))
@@ -74,7 +68,8 @@ def services() -> Services:
 def counters(two: Two, method: str, name: str) -> dict[str, Counter]:
     """Return the counter of this name as each region has it."""
     return {
-        region: METHODS[method].make(store, name, **draws()) for region, store in two.stores.items()
+        region: METHODS[method].make(store, name, services=services())
+        for region, store in two.stores.items()
     }
 
 

@@ -45,12 +45,7 @@ def counter_of(
 ) -> ItemCounter:
     """Return the counter as this client has it."""
     return ITEM_METHODS[method](
-        client.store,
-        "counter",
-        clock=client.clock,
-        randomness=client.randomness,
-        shards=shards,
-        **limits,
+        client.store, "counter", services=client.services, shards=shards, **limits
     )
 
 

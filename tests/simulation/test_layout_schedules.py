@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.ledgers import seeded
+from support.ledgers import make_services
 from support.schedules import Bounds, Turns, every
 from support.tiers import LONG
 
@@ -20,7 +20,6 @@ from ledger.store.conditions import AllOf
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
-from ledger.testing.clock import ManualClock
 
 MAXIMUM = 3
 FEW = Bounds(switches=1)
@@ -39,12 +38,7 @@ def counter_of(
 ) -> ItemCounter:
     """Return a counter as one process has it."""
     return ITEM_METHODS[method](
-        store,
-        "counter",
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
-        maximum=maximum,
-        shards=shards,
+        store, "counter", services=make_services(seed=seed), maximum=maximum, shards=shards
     )
 
 

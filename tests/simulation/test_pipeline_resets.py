@@ -9,6 +9,7 @@ from proof.simulator.process import RELIABLE
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
+from support.ledgers import services_of
 from support.pipelines import (
     BOTH_HOMES,
     SETTLED_SECONDS,
@@ -23,7 +24,6 @@ from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ class ResetWorld(PipelineWorld):
         audit = Audit(
             stores,
             settings,
-            services=Services.of(clock=clock, randomness=stream(self.seed, "audit")),
+            services=services_of(clock, stream(self.seed, "audit")),
         )
         self.wrong += [f"audit: {difference}" for difference in (await audit.run()).differences]
         await anyio.sleep(SETTLED_SECONDS)
@@ -102,9 +102,7 @@ class ResetWorld(PipelineWorld):
             await Reset(
                 stores,
                 pipeline_settings(home=BOTH_HOMES),
-                services=Services.of(
-                    clock=clock, randomness=stream(self.seed, f"reset {self._runs}")
-                ),
+                services=services_of(clock, stream(self.seed, f"reset {self._runs}")),
                 is_forced=self.is_forced,
             ).run()
         except LedgerError:

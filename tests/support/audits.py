@@ -12,7 +12,7 @@ from proof.simulator.process import RELIABLE
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
-from support.ledgers import AWAY, HOME, make_services
+from support.ledgers import AWAY, HOME, make_services, services_of
 from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
 
 from ledger.core.errors import LedgerError
@@ -26,7 +26,6 @@ from ledger.pipeline.core.transitions import State
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages import state_stage, state_writes
 from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
@@ -79,9 +78,7 @@ class AuditedWorld(PipelineWorld):
         stores, clock = self._reliable()
         settings = pipeline_settings(home=BOTH_HOMES)
         random = stream(self.seed, f"audit {self._tasks}")
-        report = await Audit(
-            stores, settings, services=Services.of(clock=clock, randomness=random)
-        ).run()
+        report = await Audit(stores, settings, services=services_of(clock, random)).run()
         self.reports.append(report)
         self.wrong += [f"audit {report.number}: {difference}" for difference in report.differences]
 
@@ -116,7 +113,7 @@ class AuditedWorld(PipelineWorld):
             mend = Mend(
                 stores,
                 settings,
-                services=Services.of(clock=clock, randomness=random),
+                services=services_of(clock, random),
                 lane=name,
                 closes=True,
             )

@@ -11,7 +11,7 @@ from proof.simulator.process import RELIABLE, Process
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, FaultProfile, SimStore
 from proof.simulator.world import World, WorldFacts
-from support.ledgers import AWAY, HOME, sample
+from support.ledgers import AWAY, HOME, sample, services_of
 
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -36,7 +36,7 @@ class Client:
     @property
     def services(self) -> Services:
         """The services of the process."""
-        return Services.of(clock=self.clock, randomness=self.randomness)
+        return services_of(self.clock, self.randomness)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from support.ledgers import seeded
+from support.ledgers import seeded, services_of
 
 from ledger.core.errors import StoreError
 from ledger.primitives.counters import METHODS, Counter, ItemCounter, Layouts
@@ -51,8 +51,9 @@ def make_counter(
     return METHODS[method].make(
         store,
         name,
-        clock=clock or ManualClock(instant=True),
-        randomness=randomness or seeded(next(_seeds)),
+        services=services_of(
+            clock or ManualClock(instant=True), randomness or seeded(next(_seeds))
+        ),
         **limits,
     )
 

@@ -16,7 +16,7 @@ from proof.simulator.process import RELIABLE, Process, Reliability
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
-from support.ledgers import AWAY, HOME, make_services
+from support.ledgers import AWAY, HOME, make_services, services_of
 from support.pipelines import (
     BOTH_HOMES,
     FIELDS,
@@ -191,9 +191,7 @@ class ForgettingWorld(PipelineWorld):
         task = kind(
             {name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)},
             keeping(home=BOTH_HOMES),
-            services=Services.of(
-                clock=process.clock, randomness=stream(self.seed, f"task {self._tasks}")
-            ),
+            services=services_of(process.clock, stream(self.seed, f"task {self._tasks}")),
         )
         try:
             result = await task.run()

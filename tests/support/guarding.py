@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from anyio.lowlevel import checkpoint
-from support.ledgers import HOME, make_services, seeded
+from support.ledgers import HOME, make_services, seeded, services_of
 
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
@@ -18,7 +18,6 @@ from ledger.primitives.versions.lock import GuardOptions
 from ledger.primitives.versions.state import LOCK_SORT_KEY
 from ledger.primitives.versions.turns import Turns
 from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -123,9 +122,7 @@ def lock_guard(
     return LockGuard(
         store,
         owner="handler",
-        services=Services.of(
-            clock=clock or ManualClock(), randomness=randomness or seeded(next(_seeds))
-        ),
+        services=services_of(clock or ManualClock(), randomness or seeded(next(_seeds))),
         options=GuardOptions(
             terms=terms,
             check_first=check_first,

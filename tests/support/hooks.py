@@ -7,10 +7,9 @@ from typing import Any
 
 import httpx
 from prometheus_client import CollectorRegistry
-from support.ledgers import make_services
+from support.ledgers import make_services, services_of
 
 from ledger.ledger import Ledger
-from ledger.runtime.services import Services
 from ledger.testing import ManualClock, MemoryGlobalTable
 from ledger.webhooks.hooks import Hook
 from ledger.webhooks.metrics import WebhookMetrics
@@ -88,7 +87,7 @@ class Sending:
             ledger,
             hook,
             self.sender(),
-            services=Services.of(clock=_Instant(table.clock), randomness=table._new_random()),
+            services=services_of(_Instant(table.clock), table._new_random()),
             metrics=self.metrics,
         )
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Literal
 
 from anyio.lowlevel import checkpoint
+from support.ledgers import services_of
 
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_of
@@ -20,7 +21,6 @@ from ledger.importing.importer import Importer, ImportReport
 from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
-from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Action, Outcome, Put, Unknown
@@ -126,7 +126,7 @@ async def imported(
     seed: int | None = None,
 ) -> ImportReport:
     """Import a file of this content, both passes."""
-    services = Services.of(clock=ManualClock(instant=True), randomness=seeded(seed))
+    services = services_of(ManualClock(instant=True), seeded(seed))
     importer = Importer(store, settings, services=services, stop=stop, on_batch=on_batch)
     return await importer.run(source_of(content), await surveyed(content, form))
 

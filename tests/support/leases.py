@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from anyio.lowlevel import checkpoint
+from support.ledgers import services_of
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import Unreachable
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
 from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
@@ -72,9 +72,9 @@ class World:
             name,
             owner=owner,
             terms=terms,
-            services=Services.of(
-                clock=clock or self.clock,
-                randomness=random.Random(owner),  # noqa: S311 (repeatable)
+            services=services_of(
+                clock or self.clock,
+                random.Random(owner),  # noqa: S311 (repeatable)
             ),
             options=LeaseOptions(key=key, delete_on_release=delete_on_release),
         )

@@ -14,7 +14,7 @@ from proof.simulator.process import RELIABLE
 from proof.simulator.randomness import stream
 from proof.simulator.store import NO_FAULTS, SimStore
 from support.clients import together
-from support.ledgers import AWAY, HOME
+from support.ledgers import AWAY, HOME, services_of
 from support.pipelines import (
     BOTH_HOMES,
     POISON,
@@ -39,7 +39,6 @@ from ledger.pipeline.core.records import Form
 from ledger.pipeline.core.registry import region_key, required_of
 from ledger.pipeline.sources.source import ListSource, Source
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.runtime.services import Services
 
 FORM: dict[str, Any] = {
     "categories": ["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"],
@@ -127,9 +126,7 @@ class RebuiltWorld(PipelineWorld):
         held = HeldRebuild(
             {name: SimStore(process, name, faults) for name in (HOME, AWAY)},
             pipeline_settings(home=BOTH_HOMES, **FORM),
-            services=Services.of(
-                clock=process.clock, randomness=stream(self.seed, f"rebuild {self._tasks}")
-            ),
+            services=services_of(process.clock, stream(self.seed, f"rebuild {self._tasks}")),
         )
         held.world = self
         again = is_last and self.lacks
@@ -195,7 +192,7 @@ class RebuiltWorld(PipelineWorld):
         audit = Audit(
             stores,
             settings,
-            services=Services.of(clock=process.clock, randomness=stream(self.seed, "audit")),
+            services=services_of(process.clock, stream(self.seed, "audit")),
         )
         self.wrong += map(str, (await audit.run()).differences)
 

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from decimal import Decimal
-from random import Random
 from typing import Protocol
 
 from ledger.core import keys
@@ -16,9 +15,8 @@ from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, kee
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.reconciling import Reconciler
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import bounded, end_of, not_read
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
@@ -80,11 +78,11 @@ class CollectionCounter:
         value_units=1,
     )
 
-    def __init__(self, ledger: Records, name: str, *, clock: Clock, randomness: Random) -> None:
+    def __init__(self, ledger: Records, name: str, *, services: Services) -> None:
         self.name = keys.checked_new_counter(name)
         self._ledger = ledger
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
 
     async def add(
         self,
@@ -162,14 +160,15 @@ async def _no_others() -> dict[str, Store]:
 class BareLedger:
     """Writer and reader of the ledger over one store, without its cache, groups and tasks."""
 
-    def __init__(self, store: Store, *, clock: Clock, randomness: Random, shards: int = 1) -> None:
+    def __init__(self, store: Store, *, services: Services, shards: int = 1) -> None:
         settings = Settings(
             home=store.region,
             regions={store.region: {}},
             shards={"*": shards} if shards > 1 else {},
         )
+        clock, randomness = services.clock, services.randomness
         self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
-        self._reader = Reader(store, settings=settings, clock=clock, metrics=Metrics(None))
+        self._reader = Reader(store, settings=settings, clock=clock, metrics=services.metrics)
         self._reconciler = Reconciler(
             store,
             settings,
@@ -218,8 +217,7 @@ def make_collection(
     store: Store,
     name: str,
     *,
-    clock: Clock,
-    randomness: Random,
+    services: Services,
     minimum: int | Decimal | None = None,
     maximum: int | Decimal | None = None,
     shards: int = 1,
@@ -233,5 +231,5 @@ def make_collection(
     """
     if minimum is not None or maximum is not None:
         raise InvalidInput(f"counter {name!r}: method 'collection' takes no minimum or maximum")
-    ledger = BareLedger(store, clock=clock, randomness=randomness, shards=shards)
-    return CollectionCounter(ledger, name, clock=clock, randomness=randomness)
+    ledger = BareLedger(store, services=services, shards=shards)
+    return CollectionCounter(ledger, name, services=services)

@@ -1,7 +1,6 @@
 """The optimistic counter with history: the item remembers its latest writers."""
 
 from decimal import Decimal
-from random import Random
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.counters.counter import (
@@ -11,7 +10,7 @@ from ledger.primitives.counters.counter import (
     Guarantees,
 )
 from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 
 TAGS_LIMIT = 100
@@ -47,8 +46,7 @@ class HistoryCounter(OptimisticCounter):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
@@ -57,8 +55,7 @@ class HistoryCounter(OptimisticCounter):
         super().__init__(
             store,
             name,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             minimum=minimum,
             maximum=maximum,
             shards=shards,

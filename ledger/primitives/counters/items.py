@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from random import Random
 from typing import Self
 
 from ledger.core import amounts
@@ -43,7 +42,7 @@ from ledger.primitives.counters.splitting import (
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.calls import arranging, changing, reading
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -78,15 +77,12 @@ class ItemCounter(PlacedItems):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
     ) -> None:
-        super().__init__(
-            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
-        )
+        super().__init__(store, name, services=services, minimum=minimum, maximum=maximum)
         if shards is not None:
             self.guarantees = sharded_guarantees(type(self), checked_shards(shards))
         self._layout = CounterLayout(
@@ -94,8 +90,7 @@ class ItemCounter(PlacedItems):
             name,
             self.kind,
             wanted=shards or 1,
-            clock=clock,
-            randomness=randomness,
+            services=services,
         )
 
     def share(self, layouts: Layouts, *, is_guarded: bool = False) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from random import Random
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged
@@ -21,7 +20,7 @@ from ledger.core.errors import (
 )
 from ledger.primitives.counters import layout as layouts
 from ledger.primitives.counters.layout import KIND_METHODS, KINDS, Layout, Shape, shard_key
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store import writes
 from ledger.store.conditions import Absent
@@ -64,18 +63,17 @@ class CounterLayout:
         kind: str,
         *,
         wanted: int,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
     ) -> None:
         self._store = store
         self._name = name
         self._kind = kind
         self._wanted = wanted
-        self._clock = clock
+        self._clock = services.clock
         self.remembered = Layouts()
         self.is_guarded = False
         """Whether a counter that another region writes is refused."""
-        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+        self._retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
 
     async def in_use(self) -> Layout:
         """Return the layout to write by, created or grown if it is not yet as wanted.

@@ -14,7 +14,6 @@ Markers may lie in a table of their own, since a transaction spans tables of one
 from collections.abc import Sequence
 from copy import copy
 from decimal import Decimal
-from random import Random
 from types import MappingProxyType
 from typing import Self
 
@@ -46,7 +45,7 @@ from ledger.primitives.counters.marking import (
 from ledger.primitives.counters.tokens import nonce
 from ledger.primitives.tokens import checked_kept
 from ledger.runtime.calls import reading
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -94,8 +93,7 @@ class MarkerCounter(ItemCounter):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
@@ -105,8 +103,7 @@ class MarkerCounter(ItemCounter):
         super().__init__(
             store,
             name,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             minimum=minimum,
             maximum=maximum,
             shards=shards,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from random import Random
 from typing import Literal, Protocol, TypedDict
 
 from ledger.core.errors import InvalidInput
@@ -19,7 +18,7 @@ from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
 from ledger.primitives.counters.sharding import sharded_guarantees
 from ledger.primitives.counters.slots import SlotsCounter
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 
 SHARDS = 8
@@ -34,8 +33,7 @@ class Make(Protocol):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
     ) -> Counter:

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
-from random import Random
 from typing import ClassVar, Literal
 
 from ledger.core import amounts, keys
@@ -13,7 +12,7 @@ from ledger.primitives.counters.adding import addition, outcome_of
 from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.layout import LayoutMoved, revision_of, shard_key, value_of
 from ledger.primitives.counters.limits import Limits, Part, checked_limits
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -44,18 +43,17 @@ class ShardItems(ABC):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
     ) -> None:
         self.name: str = keys.checked_new_counter(name)
         self.limits: Limits = checked_limits(minimum, maximum)
         self.store = store
-        self.randomness = randomness
-        self.clock = clock
+        self.randomness = services.randomness
+        self.clock = services.clock
         self.retrier: Retrier = Retrier.of(
-            store, clock=clock, randomness=randomness, backoff=self.backoff
+            store, clock=self.clock, randomness=self.randomness, backoff=self.backoff
         )
 
     async def add_parts(self, parts: Sequence[Part], token: str | None) -> Outcome:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from random import Random
 
 from ledger.core import amounts
 from ledger.core.capacity import item_size
@@ -33,7 +32,7 @@ from ledger.primitives.counters.slot_item import (
     taking,
 )
 from ledger.primitives.counters.tokens import nonce
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -74,8 +73,7 @@ class SlotsCounter(ItemCounter):
         store: Store,
         name: str,
         *,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
@@ -83,8 +81,7 @@ class SlotsCounter(ItemCounter):
         super().__init__(
             store,
             name,
-            clock=clock,
-            randomness=randomness,
+            services=services,
             minimum=minimum,
             maximum=maximum,
             shards=shards,

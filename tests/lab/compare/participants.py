@@ -19,6 +19,7 @@ from ledger.demo.harness.table import TestTable
 from ledger.primitives.counters import Counter, new_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
@@ -112,8 +113,7 @@ class Participants:
         counter = WAYS[self.method](
             FaultyStore(self.table.stores[where], loss, clock=clock),
             f"{self.name}-{self.method}",
-            clock=clock,
-            randomness=stream(self.seed, f"{label}/tags"),
+            services=Services.of(clock=clock, randomness=stream(self.seed, f"{label}/tags")),
             **self.limits,
         )
         draws = stream(self.seed, f"{label}/tokens")

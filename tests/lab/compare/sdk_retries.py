@@ -14,6 +14,7 @@ from lab.compare.options import CompareOptions
 from lab.compare.participants import Participants
 from lab.compare.ways import WAYS
 from ledger.primitives.counters import new_token
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
 from ledger.store.wrappers.forwarding import READS, ForwardingStore
@@ -85,10 +86,14 @@ async def _once(
     client = participants.client(name)
     make = WAYS[method]
     reliable = make(
-        model.stores[participants.home], name, clock=model.clock, randomness=client.randomness
+        model.stores[participants.home],
+        name,
+        services=Services.of(clock=model.clock, randomness=client.randomness),
     )
     await reliable.add(1, token=new_token(model.clock.now(), client.randomness))
-    counter = make(store, name, clock=model.clock, randomness=client.randomness)
+    counter = make(
+        store, name, services=Services.of(clock=model.clock, randomness=client.randomness)
+    )
     outcome = await counter.add(1, token=new_token(model.clock.now(), client.randomness))
     return answer_of(outcome), int(await reliable.value()) - 1
 

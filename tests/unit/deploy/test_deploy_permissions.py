@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import anyio
 import botocore.session
@@ -67,7 +67,7 @@ from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.primitives.versions.lock import GuardOptions
-from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -153,10 +153,9 @@ async def read_all(store: RecordingStore) -> None:
 async def use_all_methods(store: RecordingStore) -> None:
     """Count, number, guard and lead in every way that there is."""
     services = Services.of()
-    own: Any = {"clock": services.clock, "randomness": services.randomness}
     for name, method in METHODS.items():
         if name != "collection":
-            counter = method.make(cast("Store", store), name, **own)
+            counter = method.make(cast("Store", store), name, services=services)
             await counter.add(1, token="t")
             await counter.add(1, token="t")
             await counter.value()
@@ -516,8 +515,7 @@ async def test_markers_in_a_table_of_their_own_need_that_table_alone_beside() ->
     counter = MarkerCounter(
         cast("Store", recorder.store(HOME)),
         "stock",
-        clock=SystemClock(),
-        randomness=system_random(),
+        services=Services.of(),
         marker_table="money-markers",
     )
     await counter.add(1, token="t")

@@ -23,6 +23,7 @@ from support.importing import (
     sums_of_csv,
     surveyed,
 )
+from support.ledgers import services_of
 
 from ledger.core.amounts import EXACT
 from ledger.core.entry import key_of
@@ -35,7 +36,6 @@ from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, survey
 from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
-from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Rejected, Unknown, Write
@@ -112,9 +112,7 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
     clock = ManualClock(instant=True)
     fates: list[Fate] = ["lands later"] * 1_000
     store = FateStore(table, fates)
-    importer = Importer(
-        store, SETTINGS, services=Services.of(clock=clock, randomness=system_random())
-    )
+    importer = Importer(store, SETTINGS, services=services_of(clock, system_random()))
     with pytest.raises(OutcomeUnknown, match="run the same command again") as unknown:
         await importer.run(source_of(csv_of(99)), await surveyed(csv_of(99)))
     assert "lines 2 to 100" in str(unknown.value)
@@ -384,7 +382,7 @@ async def test_a_file_that_grows_is_imported_as_it_was_checked() -> None:
     importer = Importer(
         FateStore(table),
         SETTINGS,
-        services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
+        services=services_of(ManualClock(instant=True), system_random()),
     )
     report = await importer.run(source_of(csv_of(200)), found)
     assert report.rows == 150
@@ -407,7 +405,7 @@ async def test_a_file_that_changes_is_noticed(change: Callable[[str], str], batc
     importer = Importer(
         FateStore(table),
         SETTINGS,
-        services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
+        services=services_of(ManualClock(instant=True), system_random()),
     )
     with pytest.raises(ImportRefused, match="has changed since it was checked"):
         await importer.run(source_of(change(csv_of(200))), found)
@@ -422,7 +420,7 @@ def test_only_the_home_region_writes_imports() -> None:
         Importer(
             MemoryStore("eu-west-1"),
             SETTINGS,
-            services=Services.of(clock=ManualClock(instant=True), randomness=system_random()),
+            services=services_of(ManualClock(instant=True), system_random()),
         )
 
 

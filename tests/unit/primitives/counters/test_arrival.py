@@ -8,7 +8,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from support.ledgers import AWAY, HOME
+from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
@@ -36,11 +36,7 @@ SHAPES = [(method, shards) for method in sorted(ITEM_METHODS) for shards in (1, 
 def opened(table: Table, region: str, method: str, shards: int | None = None) -> ItemCounter:
     """Open the counter in a region's table, as a `Table` does."""
     counter = ITEM_METHODS[method](
-        MemoryStore(region, table),
-        "stock",
-        clock=ManualClock(instant=True),
-        randomness=Random(1),  # noqa: S311 (no secret)
-        shards=shards,
+        MemoryStore(region, table), "stock", services=make_services(seed=1), shards=shards
     )
     counter.share(Layouts(), is_guarded=True)
     return counter

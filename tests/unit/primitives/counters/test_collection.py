@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 from support.counting import make_counter
-from support.ledgers import HOME, make_settings, seeded
+from support.ledgers import HOME, make_services, make_settings, seeded
 
 from ledger import Ledger
 from ledger.core.errors import InvalidInput, RetryHorizonPassed
@@ -18,7 +18,7 @@ async def test_it_is_the_ledger_itself() -> None:
     """What the counter adds, an open ledger totals, and the other way round."""
     store, clock = MemoryStore(HOME), ManualClock(instant=True)
     async with Ledger(make_settings(), region=HOME, store=store, clock=clock) as ledger:
-        counter = CollectionCounter(ledger, "counter", clock=clock, randomness=seeded())
+        counter = CollectionCounter(ledger, "counter", services=make_services(clock))
         assert await counter.add(Decimal("2.5")) == Applied()
         await ledger.record("counter", 1)
         assert await counter.value() == Decimal("3.5")

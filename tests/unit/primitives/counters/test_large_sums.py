@@ -5,14 +5,13 @@ from decimal import Decimal
 from itertools import count
 
 import pytest
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.errors import AmountOverflow
 from ledger.primitives.counters import ItemCounter, Layouts
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.writes import Applied
-from ledger.testing.clock import ManualClock
 
 LARGE = 9 * 10**37
 _seeds = count(1)
@@ -24,8 +23,7 @@ def opened(table: Table, region: str, method: str, shards: int | None = None) ->
     counter = ITEM_METHODS[method](
         MemoryStore(region, table),
         "stock",
-        clock=ManualClock(instant=True),
-        randomness=seeded(next(_seeds)),
+        services=make_services(seed=next(_seeds)),
         shards=shards,
     )
     counter.share(Layouts(), is_guarded=True)

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from support.ledgers import HOME, seeded
+from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item, Key
 from ledger.primitives.counters import AtomicCounter, evening
@@ -21,7 +21,6 @@ from ledger.primitives.counters.limits import VALUE, Limits
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.writes import Action, Applied, Rejected
-from ledger.testing.clock import ManualClock
 
 TWO = Shape("sum", 2)
 KEYS = shard_keys("counter", TWO)
@@ -29,9 +28,7 @@ KEYS = shard_keys("counter", TWO)
 
 async def uneven(store: MemoryStore) -> AtomicCounter:
     """Return a counter of 100 in one of two shards."""
-    counter = AtomicCounter(
-        store, "counter", clock=ManualClock(instant=True), randomness=seeded(), shards=2
-    )
+    counter = AtomicCounter(store, "counter", services=make_services(), shards=2)
     await counter.add(100)
     return counter
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from support.counting import Interrupted
-from support.ledgers import AWAY, HOME, seeded
+from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.errors import Unreachable
 from ledger.primitives.counters import ItemCounter
@@ -24,7 +24,7 @@ def counter_of(
 ) -> ItemCounter:
     """Return the counter as one process has it."""
     clock = clock or ManualClock(instant=True)
-    return ITEM_METHODS[method](store, "counter", clock=clock, randomness=seeded(seed))
+    return ITEM_METHODS[method](store, "counter", services=make_services(clock, seed))
 
 
 async def in_doubt(method: str, fault: Fault, between: Between, inner: MemoryStore) -> Outcome:
@@ -113,9 +113,7 @@ async def test_an_arrangement_without_an_answer_is_unknown(call: str) -> None:
     """Its writes may have been applied, whatever the call was for."""
     store = Unheard(HOME)
     await counter_of("atomic", MemoryStore(HOME, store.table), 1).add(1)
-    counter = AtomicCounter(
-        store, "counter", clock=ManualClock(instant=True), randomness=seeded(2), shards=4
-    )
+    counter = AtomicCounter(store, "counter", services=make_services(seed=2), shards=4)
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "hand_over": lambda: counter.hand_over(AWAY),
         "convert": lambda: counter.convert(shards=2),

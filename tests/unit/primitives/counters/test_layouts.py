@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger.core.entry import Key
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidInput, MethodConflict
@@ -15,7 +15,6 @@ from ledger.primitives.counters.layout import layout_key, shard_key
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.wrappers.faults import FaultyStore
 from ledger.store.writes import Action, Applied, Outcome, Write
-from ledger.testing.clock import ManualClock
 
 NUMBER = 10**40
 _seeds = count(1)
@@ -26,17 +25,12 @@ def made(
 ) -> Any:
     """Return a counter as a process of its own has it."""
     counter = METHODS[method].make(
-        store, "counter", clock=ManualClock(instant=True), randomness=seeded(next(_seeds)), **limits
+        store, "counter", services=make_services(seed=next(_seeds)), **limits
     )
     assert isinstance(counter, ItemCounter)
     kind = type(counter)
     return kind(
-        store,
-        "counter",
-        clock=ManualClock(instant=True),
-        randomness=seeded(next(_seeds)),
-        shards=shards,
-        **limits,
+        store, "counter", services=make_services(seed=next(_seeds)), shards=shards, **limits
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.counting import fate_of, known_counter, make_counter, times_counted
-from support.ledgers import HOME, make_settings, sample, seeded
+from support.ledgers import HOME, make_services, make_settings, sample, seeded
 
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.primitives.counters import MarkerCounter
@@ -28,12 +28,7 @@ async def test_markers_lie_in_their_table_and_nothing_else_does() -> None:
     """A scan of the counter's table, or its stream, shows no marker; a repeat is recognized."""
     store = MemoryStore(HOME)
     counter: Any = MarkerCounter(
-        store,
-        "counter",
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
-        shards=2,
-        marker_table=MARKS,
+        store, "counter", services=make_services(), shards=2, marker_table=MARKS
     )
     assert await counter.add(5, token="t") == Applied()
     assert await counter.add(5, token="t") == Rejected("applied before")

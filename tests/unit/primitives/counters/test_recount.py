@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.counting import SINGLE_ITEM, fate_of, make_counter
-from support.ledgers import AWAY, HOME, make_settings, sample, seeded
+from support.ledgers import AWAY, HOME, make_services, make_settings, sample, seeded
 
 from ledger import Table, sync
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
@@ -90,8 +90,8 @@ async def test_a_correction_is_seen_by_optimistic_writers() -> None:
 @pytest.mark.parametrize("kind", [AtomicCounter, OptimisticCounter])
 async def test_shards_are_corrected_together(kind: Any) -> None:
     """A correction without room in one shard is divided over several, all or none."""
-    make = partial(kind, clock=ManualClock(instant=True), minimum=0, shards=4)
-    counter = make(MemoryStore(HOME), "counter", randomness=seeded())
+    make = partial(kind, minimum=0, shards=4)
+    counter = make(MemoryStore(HOME), "counter", services=make_services())
     await counter.add(100)
     done = await counter.reconcile(counted=10, token="t")
     assert done.change == -90

@@ -4,7 +4,7 @@ from decimal import Decimal
 from itertools import count
 
 import pytest
-from support.ledgers import HOME, sample, seeded
+from support.ledgers import HOME, make_services, sample
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.counters import ItemCounter, SlotsCounter
@@ -26,11 +26,7 @@ def counter_of(
 ) -> ItemCounter:
     """Return a counter of 8 shards."""
     return ITEM_METHODS[method](
-        store,
-        "stock",
-        clock=ManualClock(instant=True),
-        randomness=seeded(next(_seeds)),
-        **{"shards": 8, **limits},
+        store, "stock", services=make_services(seed=next(_seeds)), **{"shards": 8, **limits}
     )
 
 
@@ -71,7 +67,7 @@ async def test_what_is_spread_is_said_or_asked_for() -> None:
         await counter.add(change, spread=spread)
         after = await held(counter)
         assert sum(one != other for one, other in zip(before, after, strict=True)) == shards
-    slots = SlotsCounter(store, "seats", clock=ManualClock(instant=True), randomness=seeded())
+    slots = SlotsCounter(store, "seats", services=make_services())
     with pytest.raises(InvalidInput, match="cannot spread"):
         await slots.add(1, spread=True)
 
@@ -183,9 +179,7 @@ async def test_evening_out_as_a_call(method: str) -> None:
 
 async def test_slots_are_not_evened_out() -> None:
     """Their tokens cannot be moved."""
-    slots = SlotsCounter(
-        MemoryStore(HOME), "seats", clock=ManualClock(instant=True), randomness=seeded()
-    )
+    slots = SlotsCounter(MemoryStore(HOME), "seats", services=make_services())
     with pytest.raises(InvalidInput, match="no pieces"):
         await slots.even_out()
 

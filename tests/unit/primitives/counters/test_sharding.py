@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 from support.counting import make_counter
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.primitives.counters import (
@@ -29,12 +29,12 @@ def sharded(
 ) -> ItemCounter:
     """Return a counter over shards."""
     clock = ManualClock(instant=True)
-    return kind(store, "counter", clock=clock, randomness=seeded(seed), shards=shards, **limits)
+    return kind(store, "counter", services=make_services(clock, seed), shards=shards, **limits)
 
 
 async def shard_values(kind: type[ItemCounter], store: Store, shards: int) -> list[int]:
     """Return what each shard holds."""
-    items = kind(store, "counter", clock=ManualClock(instant=True), randomness=seeded())
+    items = kind(store, "counter", services=make_services())
     return [int(await items.value_of(shard)) for shard in range(shards)]
 
 

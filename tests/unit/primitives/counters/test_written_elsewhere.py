@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.ledgers import AWAY, HOME
+from support.ledgers import AWAY, HOME, services_of
 
 from ledger.core.errors import RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
@@ -37,8 +37,10 @@ def made(store: Any, method: str = "atomic", *, shards: int | None = None) -> It
     made = ITEM_METHODS[method](
         store,
         "stock",
-        clock=ManualClock(instant=True),
-        randomness=Random(store.region),  # noqa: S311 (no secret)
+        services=services_of(
+            ManualClock(instant=True),
+            Random(store.region),  # noqa: S311 (no secret)
+        ),
         shards=shards,
     )
     made.share(Layouts(), is_guarded=True)

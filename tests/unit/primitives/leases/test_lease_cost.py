@@ -2,13 +2,12 @@
 
 import random
 
-from support.ledgers import sample
+from support.ledgers import sample, services_of
 
 from ledger.core.entry import Item
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
@@ -27,7 +26,7 @@ def contender(owner: str, store: Store, clock: Clock) -> Lease:
         "job",
         owner=owner,
         terms=TERMS,
-        services=Services.of(clock=clock, randomness=randomness),
+        services=services_of(clock, randomness),
     )
 
 
