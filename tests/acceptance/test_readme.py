@@ -52,7 +52,8 @@ def test_each_command_of_the_readme_is_there() -> None:
     """Each is a row of the page of commands."""
     named = re.findall(r"(?:`|bin/)((?:ledger|compactor) [a-z-]+)", TEXT)
     assert {"ledger demo", "ledger serve"} <= set(named)
-    assert all(f"| `{one}" in command_page.page() for one in named)
+    rows = command_page.page()
+    assert [one for one in named if f"| `{one}" not in rows] == []
 
 
 @pytest.mark.parametrize("command", ["ledger", "compactor"])

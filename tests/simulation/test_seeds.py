@@ -26,6 +26,7 @@ FRESH_SEEDS = 80
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 ARCHITECTURE = Path(__file__).parents[2] / "ledger" / "ARCHITECTURE.md"
+MERGE = ARCHITECTURE.with_name("docs") / "internals/merge.md"
 
 
 def _regressions() -> list[int]:
@@ -127,6 +128,14 @@ def test_each_mutant_is_in_the_table() -> None:
         if f"| {mutant.rule} | {mutant.breaks} | " not in text or f" | `{name}` |" not in text
     ]
     assert absent == []
+
+
+def test_the_mutants_of_the_merge_are_there() -> None:
+    """The page of merging names one for nearly every rule."""
+    rows = [line for line in MERGE.read_text().splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row.split(" | ")[-1])}
+    assert {"early-deletes", "no-hold"} <= named
+    assert named <= set(MUTANTS)
 
 
 @pytest.mark.slow
