@@ -48,8 +48,7 @@ class TableBudgets:
     regions: Regions
     home: Store
     table: OpenTable
-    clock: Clock
-    randomness: Random
+    services: Services
     begun: Terms
     _spends: Spends | None = field(default=None, init=False)
 
@@ -60,7 +59,7 @@ class TableBudgets:
             BudgetMissing: no pattern of the contract has it.
             StoreError: a region cannot be read.
         """
-        terms, now = self.regions.terms, self.clock.now()
+        terms, now = self.regions.terms, self.services.clock.now()
         names = [budget] if budget is not None else await self._all()
         return [window_of(name, rule_of(terms, name), now) for name in names]
 
@@ -84,8 +83,7 @@ class TableBudgets:
             stores = self.regions.stores.items()
             return {region: other for region, other in stores if other is not store}
 
-        services = Services.of(clock=self.clock, randomness=self.randomness)
-        return RegionAccess(store, self.table.view, services, others)
+        return RegionAccess(store, self.table.view, self.services, others)
 
     async def limit_of(self, window: Window) -> Limit | None:
         """Return the limit of a budget; None if it has none."""
@@ -153,7 +151,7 @@ class LostRights(TableBudgets):
         """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
         await self.renew()
         shares = await self._shares(window)
-        with signed_within(self.table.view.validity, self.clock):
+        with signed_within(self.table.view.validity, self.services.clock):
             spends = await self.lost_entries()
             return await stakes(
                 self.regions, self.lost, window.counter, spends=spends, shares=shares
@@ -163,7 +161,7 @@ class LostRights(TableBudgets):
         """Mint it again, and go on with its limit; see `ledger.limits.losing.reclaim_lost`."""
         await self.renew()
         shares = await self._shares(window)
-        with signed_within(self.table.view.validity, self.clock):
+        with signed_within(self.table.view.validity, self.services.clock):
             spends = await self.lost_entries()
             minted = await reclaim_lost(
                 self.regions, self.lost, window.counter, most=most, spends=spends, shares=shares
@@ -192,7 +190,7 @@ class LostRights(TableBudgets):
 
     def _runs(self, window: Window) -> bool:
         rule = rule_of(self.regions.terms, window.budget)
-        return window == window_of(window.budget, rule, self.clock.now())
+        return window == window_of(window.budget, rule, self.services.clock.now())
 
     async def go_on(self, window: Window) -> None:
         """Write the newest limit that any region shows through home: a lost one may have made it.
@@ -253,7 +251,7 @@ class RestoredBudgets(TableBudgets):
             counted[window.counter] = await self._counted(window, looked)
         limits: dict[str, LimitChange] = {}
         for name in looked.budgets:
-            window = window_of(name, rule_of(self.regions.terms, name), self.clock.now())
+            window = window_of(name, rule_of(self.regions.terms, name), self.services.clock.now())
             made = await self._made_whole(window)
             if made is not None:
                 limits[name] = made
@@ -264,7 +262,7 @@ class RestoredBudgets(TableBudgets):
     async def _counted(self, window: Window, looked: Looked) -> Mapping[Account, Recounted]:
         await self.renew()
         made = await self._made(window)
-        with signed_within(self.table.view.validity, self.clock):
+        with signed_within(self.table.view.validity, self.services.clock):
             return await recount_budget(self.regions, window.counter, looked.entries, made)
 
     async def _made_whole(self, window: Window) -> LimitChange | None:
@@ -320,9 +318,10 @@ async def restored_budgets(
 @asynccontextmanager
 async def _opened(
     settings: Settings, *, clock: Clock, randomness: Random
-) -> AsyncIterator[tuple[Regions, Store, OpenTable, Clock, Random, Terms]]:
+) -> AsyncIterator[tuple[Regions, Store, OpenTable, Services, Terms]]:
     async with open_table(settings, clock=clock, randomness=randomness) as table:
         current = table.view.current
         regions = Regions(table.stores, current.terms, clock)
         home = table.stores[current.home]  # the terms name none while it is moved
-        yield regions, home, table, clock, randomness, current.terms
+        services = Services.of(clock=clock, randomness=randomness)
+        yield regions, home, table, services, current.terms

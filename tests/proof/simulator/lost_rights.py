@@ -19,6 +19,7 @@ from ledger.core.errors import (
     OutcomeUnknown,
 )
 from ledger.limits.reclaiming import Regions
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from proof.simulator.losses import Loss
 from proof.simulator.process import Process, Reliability
@@ -91,9 +92,8 @@ class LostRightsOperator:
         table, home = OpenTable(stores, view), stores.get(view.terms.home)
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")
-        rights = LostRights(
-            regions, home, table, process.clock, process.random, view.current.terms, lost
-        )
+        services = Services.of(clock=process.clock, randomness=process.random)
+        rights = LostRights(regions, home, table, services, view.current.terms, lost)
         counters = await rights.counters(None)
         windows = [window for window in counters if await rights.stakes(window)]
         for window in counters:

@@ -336,7 +336,7 @@ async def test_budgets_are_listed_in_order_whichever_region_shows_them(
         limit = (await read_budget(before.home, "key/42")).limit
         assert limit is not None
         await rights.home.write(Put(limit_item(limit, "key/43")))
-        name, at = GrantName(Account(LOST), 2), rights.clock.now()
+        name, at = GrantName(Account(LOST), 2), rights.services.clock.now()
         for counter, store in zip(
             ("key/45", "key/44"), rights.regions.stores.values(), strict=True
         ):
@@ -425,8 +425,7 @@ async def test_a_recount_mints_a_raise_once_what_was_lost_is_reclaimed(
             rights.regions,
             rights.home,
             rights.table,
-            rights.clock,
-            rights.randomness,
+            rights.services,
             rights.begun,
         )
         await restored.recount(None)
