@@ -26,7 +26,6 @@ EXEMPT = [
     "deploy/runbooks/secrets-rotated.md",
     "deploy/runbooks/service-failing.md",
     "deploy/runbooks/shards-grown.md",
-    "deploy/runbooks/upgrade.md",
     "deploy/runbooks/webhooks-failing.md",
     "deploy/runbooks/wrong-change.md",
     "ledger/ARCHITECTURE.md",

@@ -8,11 +8,11 @@ from support.runbook_runs import COUNTER, RunbookRun, Scenario, with_changes
 from ledger.core import contract_item
 from ledger.core.contract_item import FORMAT
 
-GOING_BACK = "the earlier release is installed, if it knows the format"
+GOING_BACK = "the old release is installed, if it knows the format"
 AHEAD = timedelta(hours=1)
 
 
-def by_an_earlier_release(run: RunbookRun) -> None:
+def by_an_old_release(run: RunbookRun) -> None:
     """Processes of a release that does not know the table's format."""
     with_changes(run)
     earlier = patch.object(contract_item, "FORMAT", FORMAT - 1)
@@ -21,7 +21,7 @@ def by_an_earlier_release(run: RunbookRun) -> None:
 
 
 def stays(run: RunbookRun) -> None:
-    """The earlier release would refuse the table, as it does at the beginning: so no way back."""
+    """The old release would refuse the table, as it does at the beginning: so no way back."""
     with patch.object(contract_item, "FORMAT", FORMAT - 1):
         assert f"of format {FORMAT}" in run.command("ledger record COUNTER 1").errors
 
@@ -49,7 +49,7 @@ SCENARIOS = (
     Scenario(
         runbook="upgrade",
         values={"COUNTER": COUNTER, "FORMAT": str(FORMAT)},
-        prepare=by_an_earlier_release,
+        prepare=by_an_old_release,
         events={"this release is installed": installed, GOING_BACK: stays},
     ),
     Scenario(
