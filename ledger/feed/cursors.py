@@ -55,7 +55,7 @@ STREAM_MAX = 200
 """Characters of a stream's name."""
 NUMBER_MAX = 10**40 - 1
 """Of a record: DynamoDB's have up to 40 digits."""
-_FORM = "f2"
+_FORM = "f1"
 
 
 @dataclass(frozen=True, slots=True)

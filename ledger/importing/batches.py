@@ -170,12 +170,10 @@ def columns_of(marker: Item) -> str:
 def losses_of(marker: Item) -> int:
     """Return how many losses of a region the contract named when a marker was written.
 
-    Markers of releases that did not record it count as written before any loss.
-
     Raises:
-        DamagedItem: it is not a number; a guess could hide a loss.
+        DamagedItem: it is missing, or not a number; a guess could hide a loss.
     """
-    text = str(marker.get("losses", {"N": "0"}).get("N", ""))
+    text = str(marker.get("losses", {}).get("N", ""))
     if not (text.isascii() and text.isdigit()):
         raise damaged(marker, f"losses must be a number, got {text!r}")
     return int(text)

@@ -166,18 +166,6 @@ async def test_complete_before_the_loss_is_not_there_already(world: World) -> No
         await world.again()
 
 
-async def test_markers_of_a_release_without_beginnings_are_refused_too() -> None:
-    """A marker that says nothing of losses was written before any."""
-    world = World()
-    await world.import_at_a()
-    marker = markers_of(world.tables[A])[2]
-    old = {name: value for name, value in marker.items() if name != "losses"}
-    world.tables = {name: Table() for name in REGIONS}
-    world.let_arrive([old], C)
-    with pytest.raises(ImportRefused, match=DOUBT):
-        await world.again()
-
-
 async def test_begun_after_the_loss_it_is_an_import_like_any() -> None:
     """A file that was never begun before is imported, and known again."""
     world = World()

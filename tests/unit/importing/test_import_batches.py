@@ -162,9 +162,10 @@ def test_bounds_hold_every_marker_of_a_file() -> None:
 
 
 def test_losses_of_a_marker() -> None:
-    """Markers of releases that knew none count as written before any; others must say a number."""
+    """A marker must say a number."""
     assert losses_of(MARKING.begin(3).item) == 3
-    assert losses_of({"pk": {"S": "~import"}, "sk": {"S": "ab#00000000"}}) == 0
+    with pytest.raises(DamagedItem, match="losses must be a number, got ''"):
+        losses_of({"pk": {"S": "~import"}, "sk": {"S": "ab#00000000"}})
     for text in ("", "-1", "1.5", "²"):
         with pytest.raises(DamagedItem, match="losses must be a number"):
             losses_of({**MARKING.begin(3).item, "losses": {"N": text}})
