@@ -4,24 +4,21 @@ Nothing is written unless the lease is surely ours, and the fold is fenced by it
 signed within the validity of what was decided on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from compactor.agenda import PendingAction
 from compactor.apply import Done, apply, apply_succession
-from compactor.archiving import Archiver
-from compactor.deciding import Repeats
+from compactor.context import MergeContext
 from compactor.indexing import Indexer
+from compactor.memory import MergeMemory
 from compactor.notes import Notes
-from compactor.own_folds import OwnFolds
 from compactor.pass_terms import PassTerms
 from compactor.sharing import Sharing
 from ledger.core.contract import Validity
 from ledger.core.errors import ArchiveError, StoreError
 from ledger.primitives.leases.lease import Lease
-from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
-from ledger.store.port import Store
 from ledger.store.writes import Check
 
 # The simulator's mutants replace `apply` here.
@@ -33,28 +30,25 @@ class Actor:
 
     def __init__(
         self,
-        stores: Mapping[str, Store],
+        context: MergeContext,
+        memory: MergeMemory,
         lease: Lease,
-        terms: PassTerms,
         *,
-        archiver: Archiver | None,
+        terms: PassTerms,
         indexer: Indexer,
-        own: OwnFolds,
-        repeats: Repeats,
         sharing: Sharing | None,
         notes: Notes,
-        clock: Clock,
     ) -> None:
-        self._stores = stores
+        self._stores = context.stores
+        self._archiver = context.archiver
+        self._clock = context.services.clock
+        self._own = memory.own_folds
+        self._repeats = memory.repeats
         self._lease = lease
         self._terms = terms
-        self._archiver = archiver
         self._indexer = indexer
-        self._own = own
-        self._repeats = repeats
         self._sharing = sharing
         self._notes = notes
-        self._clock = clock
 
     async def act(self, held: PendingAction) -> Done | None:
         """Carry out a decision whose observation is `observation_delay` seconds old.

@@ -16,7 +16,6 @@ later never will be named.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
 
 import anyio
 
@@ -35,7 +34,7 @@ from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection, named_by
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS
 from ledger.core.values import NetChange
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 
 OBJECT_BYTES = 4 * 1024 * 1024
@@ -69,16 +68,15 @@ class Archiver:
         places: Sequence[ArchivePlace],
         *,
         urls: tuple[str, ...],
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         metrics: CompactorMetrics,
         waiting: Waiting,
     ) -> None:
         self._places = places
         self._metrics = metrics
         self._waiting = waiting
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
         self.urls = urls
         self._current: ArchiveObject | None = None
         self._lock = anyio.Lock()

@@ -10,11 +10,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from random import Random
 
 import anyio
 
-from compactor.metrics import CompactorMetrics
+from compactor.context import MergeContext
 from compactor.observe import Observed
 from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
@@ -41,8 +40,6 @@ from ledger.limits.rights import Account, Rights
 from ledger.limits.shares import created
 from ledger.limits.spends import Spend, is_open, spend_of
 from ledger.limits.windows import Limit, newest_of
-from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
@@ -78,20 +75,17 @@ class Budgets:
 
     def __init__(
         self,
-        stores: Mapping[str, Store],
+        context: MergeContext,
         terms: PassTerms,
         *,
-        clock: Clock,
-        randomness: Random,
-        metrics: CompactorMetrics,
         report: CompactorReport,
         later: Later,
     ) -> None:
-        self._stores = stores
+        self._stores = context.stores
         self._terms = terms
-        self._clock = clock
-        self._random = randomness
-        self._metrics = metrics
+        self._services = context.services
+        self._clock = context.services.clock
+        self._metrics = context.metrics
         self._report = report
         self._later = later
         self._away: set[str] = set()
@@ -177,8 +171,7 @@ class Budgets:
         async def others() -> Mapping[str, Store]:
             return {store.region: store for store in self._terms.others}
 
-        services = Services.of(clock=self._clock, randomness=self._random)
-        access = RegionAccess(self._terms.home, self._terms.live, services, others)
+        access = RegionAccess(self._terms.home, self._terms.live, self._services, others)
         return (await LimitChanger(access).go_on(counter)).is_announced
 
     async def _look_at(

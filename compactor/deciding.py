@@ -7,16 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from random import Random
 
 from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver, is_unsettled, settling
+from compactor.archiving import is_unsettled, settling
+from compactor.context import MergeContext
 from compactor.observe import Observed
 from compactor.pass_terms import PassTerms
 from compactor.plan import TOO_FEW, Rules, decide
 from compactor.succession import Again, Succession, succeed
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
-from ledger.runtime.clock import Clock
 
 # The simulator's mutants replace `decide` and `succeed` here.
 __all__ = ["Decider", "Repeats", "decide", "succeed"]
@@ -53,20 +52,12 @@ class Repeats:
 class Decider:
     """Decides on the collections of one pass."""
 
-    def __init__(
-        self,
-        terms: PassTerms,
-        *,
-        archiver: Archiver | None,
-        repeats: Repeats,
-        clock: Clock,
-        randomness: Random,
-    ) -> None:
+    def __init__(self, context: MergeContext, terms: PassTerms, *, repeats: Repeats) -> None:
         self._terms = terms
-        self._archiver = archiver
+        self._archiver = context.archiver
         self._repeats = repeats
-        self._clock = clock
-        self._random = randomness
+        self._clock = context.services.clock
+        self._random = context.services.randomness
 
     def decided(
         self, observed: Observed, asked_until: datetime | None

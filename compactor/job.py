@@ -9,16 +9,15 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from random import Random
 
 import anyio
 from prometheus_client import CollectorRegistry
 
 from compactor.archiving import Archiver, Waiting, check_places
+from compactor.context import MergeContext
 from compactor.leadership import Candidate
+from compactor.memory import MergeMemory
 from compactor.metrics import CompactorMetrics
-from compactor.own_folds import OwnFolds
-from compactor.pace import Pace
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -43,13 +42,10 @@ from ledger.core.errors import (
 from ledger.primitives.leases.connecting import thread_to
 from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.state import LeaseGrant, NotHeld
-from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.seen import SeenNets
 from ledger.watching.noticing import Watches
 
 __all__ = ["Compactor", "CompactorReport"]
@@ -79,11 +75,11 @@ class Hooks:
 class Compactor:
     """Merges the entries of the whole table, from its home region.
 
-    Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
-    `owner` must be unique to this object. Given stores, too, are used under the table's contract,
-    if the table has one. With `contract` a table without one is refused; a simulation that passes
-    False goes by the settings alone. `archive` has the places of the contract's archive, if they
-    are open already.
+    Its metrics go to `registry`. Simulations replace `stores`, `services` and `owner`; `owner` must
+    be unique to this object. Given stores, too, are used under the table's contract, if the table
+    has one. With `contract` a table without one is refused; a simulation that passes False goes by
+    the settings alone. `archive` has the places of the contract's archive, if they are open
+    already.
 
     Raises:
         SettingsError: not a `Settings`.
@@ -96,8 +92,7 @@ class Compactor:
         *,
         registry: CollectorRegistry | None = None,
         stores: Mapping[str, Store] | None = None,
-        clock: Clock | None = None,
-        randomness: Random | None = None,
+        services: Services | None = None,
         owner: str | None = None,
         contract: bool | None = None,
         archive: Sequence[Place] | None = None,
@@ -105,17 +100,15 @@ class Compactor:
         self.settings = checked_settings(settings)
         self._given_archive = archive
         self.metrics = CompactorMetrics.of(registry)
-        self._ledger_metrics = Metrics.of(registry)
         self._archive_metrics = ArchiveMetrics.of(registry)
         self._waiting = Waiting(self.metrics)
         self._given_stores = stores
         self._contract = contract
-        self._seen = SeenNets()
-        self._own = OwnFolds()
-        self._pace = Pace()
-        self._clock = clock or SystemClock()
-        self._random = randomness or system_random()
-        self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
+        self._memory = MergeMemory()
+        self._services = services or Services.of(registry=registry)
+        self._clock = self._services.clock
+        drawn = self._services.randomness.getrandbits
+        self.owner = owner or f"{socket.gethostname()}-{drawn(_OWNER_BITS):012x}"
 
     async def run_once(
         self,
@@ -228,9 +221,9 @@ class Compactor:
                 return
             opening = open_table(
                 self.settings,
-                metrics=self._ledger_metrics,
+                metrics=self._services.metrics,
                 clock=self._clock,
-                randomness=self._random,
+                randomness=self._services.randomness,
             )
             async with opening as table:
                 yield table.stores, table.view
@@ -270,8 +263,7 @@ class Compactor:
             yield Archiver(
                 places,
                 urls=urls,
-                clock=self._clock,
-                randomness=self._random,
+                services=self._services,
                 metrics=self.metrics,
                 waiting=self._waiting,
             )
@@ -296,42 +288,34 @@ class Compactor:
     def _contend(
         self, stores: Mapping[str, Store], settings: LiveSettings, archiver: Archiver | None
     ) -> Candidate:
-        return Candidate(
+        context = MergeContext(
             stores,
-            settings=settings,
-            owner=self.owner,
-            clock=self._clock,
-            randomness=self._random,
-            metrics=self.metrics,
-            seen=self._seen,
-            own=self._own,
-            pace=self._pace,
-            keeping=self._keeping(settings.current),
-            watcher=self._watcher(stores[settings.current.home], settings),
+            settings,
+            self._services,
+            self.metrics,
             archiver=archiver,
+            watcher=self._watcher(stores[settings.current.home], settings),
+        )
+        return Candidate(
+            context,
+            self._memory.opened_again(),
+            owner=self.owner,
+            keeping=self._keeping(settings.current),
         )
 
     def _keeping(self, settings: Settings) -> Keeping:
         """Return heartbeats from a thread: a pass over many entries blocks its event loop."""
         if self._given_stores is not None:
             return in_loop
-        services = Services(self._clock, self._random, self._ledger_metrics)
-        return thread_to(settings, settings.home, services)
+        return thread_to(settings, settings.home, self._services)
 
     def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
         """Return the watcher of the settings' watches; None without any."""
         if not self.settings.watches:
             return None
         for name in self.settings.watches:
-            self._ledger_metrics.watched(home.region, name)
-        return PassWatcher(
-            home,
-            Watches(self.settings),
-            settings=settings,
-            clock=self._clock,
-            randomness=self._random,
-            metrics=self._ledger_metrics,
-        )
+            self._services.metrics.watched(home.region, name)
+        return PassWatcher(home, Watches(self.settings), settings=settings, services=self._services)
 
     @contextmanager
     def _counting_errors(self) -> Iterator[None]:

@@ -18,37 +18,26 @@ lease unnoticed, the net's version decides.
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from random import Random
 
 import anyio
 
-from compactor.archiving import Archiver
-from compactor.budgets import Later
 from compactor.checks import check_clock
-from compactor.deciding import Repeats
+from compactor.context import MergeContext
 from compactor.lag import watch_lag
-from compactor.metrics import CompactorMetrics
+from compactor.memory import MergeMemory
 from compactor.observe import lease_name
-from compactor.own_folds import OwnFolds
-from compactor.pace import Pace
 from compactor.pass_record import Recorder
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing, Watches
 from compactor.slices import HEAD, is_marked, mark, member_name
 from compactor.waiting import sleep_or_stop
-from compactor.watching import PassWatcher
 from ledger.core.errors import LeaseLost, LedgerError, StoreError
 from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
-from ledger.runtime.clock import Clock
-from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.runtime.tracing.choice import tracing_of
-from ledger.settings.live import LiveSettings
-from ledger.store.port import Store
-from ledger.totals.seen import SeenNets
 
 log = logging.getLogger(__name__)
 _MEMBER_BITS = 32
@@ -70,45 +59,35 @@ class Candidate:
 
     def __init__(
         self,
-        stores: Mapping[str, Store],
+        context: MergeContext,
+        memory: MergeMemory,
         *,
-        settings: LiveSettings,
         owner: str,
-        clock: Clock,
-        randomness: Random,
-        metrics: CompactorMetrics,
-        seen: SeenNets | None = None,
-        own: OwnFolds | None = None,
         keeping: Keeping = in_loop,
-        pace: Pace | None = None,
-        watcher: PassWatcher | None = None,
-        archiver: Archiver | None = None,
     ) -> None:
-        self._archiver = archiver
-        self._live = settings
-        self._settings = settings.current
-        self._name = lease_name(self._settings)
-        self._stores = stores
-        self._clock = clock
-        self._random = randomness
-        self._metrics = metrics
-        self._seen = seen or SeenNets()
-        self._keeping = keeping
-        self._watcher = watcher
+        self._context = context
+        self._memory = memory
+        self._stores = context.stores
+        self._settings = context.settings.current
+        self._clock = context.services.clock
+        self._random = context.services.randomness
+        self._metrics = context.metrics
         self._owner = owner
+        self._keeping = keeping
+        self._name = lease_name(self._settings)
         self._mark = mark(owner, self._settings.compactor.slices)
-        self._repeats = Repeats()
-        self._budgets = Later()
-        self._own = OwnFolds() if own is None else own
         self._watches = Watches()
-        self._pace = Pace() if pace is None else pace
         self._lease = self._lease_of(self._name)
         self._seat = self._lease
         self._sharing: Sharing | None = None
         self._lag: dict[str, float] = {}
         self._tracing = tracing_of(self._settings.tracing)
         self._recorder = Recorder(
-            stores[self._settings.home], self._name, owner=owner, clock=clock, metrics=metrics
+            self._stores[self._settings.home],
+            self._name,
+            owner=owner,
+            clock=self._clock,
+            metrics=self._metrics,
         )
 
     def _lease_of(self, name: str, *, delete_on_release: bool = False) -> Lease:
@@ -118,7 +97,7 @@ class Candidate:
             name,
             owner=self._owner,
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
-            services=Services.of(clock=self._clock, randomness=self._random),
+            services=self._context.services,
             options=LeaseOptions(
                 key=lease_key(name), keeping=self._keeping, delete_on_release=delete_on_release
             ),
@@ -130,7 +109,7 @@ class Candidate:
         Raises:
             ClockOff: by the answers so far.
         """
-        check_clock(self._stores, skew=self._live.current.clock_skew)
+        check_clock(self._stores, skew=self._context.settings.current.clock_skew)
 
     def may_join(self, outcome: NotHeld) -> bool:
         """Return whether the lease's holder divides the collections as this instance does."""
@@ -213,14 +192,7 @@ class Candidate:
     async def _seated(self, seat: Lease, me: str) -> AsyncIterator[None]:
         """Share the slices as one member."""
         sharing = Sharing(
-            self._stores[self._settings.home],
-            seat,
-            me=me,
-            lease=self._name,
-            slices=self._settings.compactor.slices,
-            watches=self._watches,
-            clock=self._clock,
-            metrics=self._metrics,
+            self._context, seat, me=me, settings=self._settings, watches=self._watches
         )
         await sharing.turn()
         self._seat, self._sharing = seat, sharing
@@ -296,21 +268,11 @@ class Candidate:
     ) -> CompactorReport:
         started = self._clock.monotonic()
         new_pass = Pass(
-            self._stores,
+            self._context,
+            self._memory,
             self._seat,
-            settings=self._live,
-            clock=self._clock,
-            randomness=self._random,
-            metrics=self._metrics,
             stop=stop,
-            seen=self._seen,
-            repeats=self._repeats,
-            budgets=self._budgets,
-            own=self._own,
-            watcher=self._watcher,
             sharing=self._sharing,
-            late=self._pace.collections,
-            archiver=self._archiver,
             searches_now=searches_now,
         )
         try:
@@ -323,7 +285,7 @@ class Candidate:
                 await self._record(ended, drain_seconds=0.0)
             raise
         report.epoch = grant.epoch
-        drain = self._pace.observe(report.late, at=self._clock.monotonic())
+        drain = self._memory.pace.observe(report.late, at=self._clock.monotonic())
         self._metrics.pace(report.late, drain)
         await self._record(report, drain_seconds=drain)
         return report

@@ -5,15 +5,13 @@ change under way, and is obeyed from the next step on.
 """
 
 import math
-from collections.abc import Mapping
 from datetime import timedelta
 
-from compactor.archiving import Archiver
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
+from compactor.context import MergeContext
 from compactor.plan import Rules
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import HomeMoving, LeaseLost
-from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -49,21 +47,14 @@ def rules_of(settings: Settings) -> Rules:
 class PassTerms:
     """The settings and rules of one pass, compared with contract, replicas and clock."""
 
-    def __init__(
-        self,
-        stores: Mapping[str, Store],
-        live: LiveSettings,
-        *,
-        archiver: Archiver | None,
-        clock: Clock,
-    ) -> None:
-        self._stores = stores
-        self._live = live
-        self._archive = archiver.urls if archiver else ()
-        self._clock = clock
-        self.settings = live.current
+    def __init__(self, context: MergeContext) -> None:
+        self._stores = context.stores
+        self._live = context.settings
+        self._archive = context.archiver.urls if context.archiver else ()
+        self._clock = context.services.clock
+        self.settings = self._live.current
         self.rules = rules_of(self.settings)
-        self.home = stores[self.settings.home]
+        self.home = self._stores[self.settings.home]
         self._replicas_due = -math.inf
 
     @property

@@ -12,32 +12,30 @@ repair, since each step is correct by itself and the next pass begins by observi
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from random import Random
 
 import anyio
 
 from compactor.acting import Actor
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
-from compactor.archiving import Archiver
-from compactor.budgets import Budgets, Later
-from compactor.deciding import Decider, Repeats
+from compactor.budgets import Budgets
+from compactor.context import MergeContext
+from compactor.deciding import Decider
 from compactor.discovery.search import Search
 from compactor.indexing import Indexer
-from compactor.metrics import CompactorMetrics
+from compactor.memory import MergeMemory
 from compactor.net_reads import NetReader
 from compactor.notes import Notes
 from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
-from compactor.own_folds import OwnFold, OwnFolds
+from compactor.own_folds import OwnFold
 from compactor.pass_terms import PassTerms
 from compactor.plan import Observation, Plan, undeleted, unrecorded
 from compactor.records import put_records
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.waiting import sleep_or_stop
-from compactor.watching import PassWatcher
 from ledger.core import keys
 from ledger.core.contract import Validity
 from ledger.core.errors import (
@@ -50,12 +48,8 @@ from ledger.core.errors import (
 )
 from ledger.core.fold import stamp_of
 from ledger.primitives.leases.lease import Lease
-from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
-from ledger.settings.live import LiveSettings
-from ledger.store.port import Store
-from ledger.totals.seen import SeenNets
 
 # The simulator's mutants replace `observe` here.
 __all__ = ["Pass", "not_led", "observe"]
@@ -69,79 +63,55 @@ class Pass:
 
     def __init__(
         self,
-        stores: Mapping[str, Store],
+        context: MergeContext,
+        memory: MergeMemory,
         lease: Lease,
         *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        metrics: CompactorMetrics,
         stop: anyio.Event,
-        seen: SeenNets | None = None,
-        repeats: Repeats | None = None,
-        own: OwnFolds | None = None,
-        watcher: PassWatcher | None = None,
         sharing: Sharing | None = None,
-        late: dict[str, float] | None = None,
-        archiver: Archiver | None = None,
-        budgets: Later | None = None,
         searches_now: bool = False,
     ) -> None:
-        self._searches_now = searches_now
-        self._stores = stores
-        self._seen = seen or SeenNets()
-        self._terms = PassTerms(stores, settings, archiver=archiver, clock=clock)
-        self._home = self._terms.home
+        self._context = context
+        self._stores = context.stores
+        self._clock = context.services.clock
+        self._metrics = context.metrics
+        self._seen = memory.seen
+        self._own = memory.own_folds
+        self._late = memory.pace.collections
         self._lease = lease
-        self._clock = clock
-        self._metrics = metrics
         self._stop = stop
-        self._watcher = watcher
         self._sharing = sharing
+        self._searches_now = searches_now
         self._report = CompactorReport()
-        self._notes = Notes(self._report, metrics, clock=clock)
-        repeats = repeats or Repeats()
-        self._decider = Decider(
-            self._terms, archiver=archiver, repeats=repeats, clock=clock, randomness=randomness
-        )
-        self._own = OwnFolds() if own is None else own
+        self._notes = Notes(self._report, self._metrics, clock=self._clock)
+        self._terms = PassTerms(context)
+        self._home = self._terms.home
+        self._decider = Decider(context, self._terms, repeats=memory.repeats)
         generation = self._terms.rules.generation
         self._indexer = Indexer(
             self._home,
             others=self._terms.others,
             generation=generation,
-            clock=clock,
-            metrics=metrics,
+            clock=self._clock,
+            metrics=self._metrics,
         )
         self._actor = Actor(
-            stores,
+            context,
+            memory,
             lease,
-            self._terms,
-            archiver=archiver,
+            terms=self._terms,
             indexer=self._indexer,
-            own=self._own,
-            repeats=repeats,
             sharing=sharing,
             notes=self._notes,
-            clock=clock,
         )
         self._nets = {
             region: NetReader(
                 store, generation=generation, upcoming=partial(self._read_soon, region)
             )
-            for region, store in stores.items()
+            for region, store in self._stores.items()
         }
-        self._budgets = Budgets(
-            stores,
-            self._terms,
-            clock=clock,
-            randomness=randomness,
-            metrics=metrics,
-            report=self._report,
-            later=budgets or Later(),
-        )
+        self._budgets = Budgets(context, self._terms, report=self._report, later=memory.budgets_due)
         self._agenda: Agenda | None = None
-        self._late = late if late is not None else {}
 
     async def run(self) -> CompactorReport:
         """Do the pass and return its report.
@@ -171,8 +141,8 @@ class Pass:
         except HomeMoving as error:
             self._notes.waits_for("home", error)
         await self._indexer.flush()
-        if self._watcher is not None:
-            self._report.crossings = await self._watcher.look(self._stop)
+        if self._context.watcher is not None:
+            self._report.crossings = await self._context.watcher.look(self._stop)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
@@ -182,12 +152,8 @@ class Pass:
 
     def _search(self) -> Search:
         return Search(
-            self._home,
-            others=self._terms.others if self._terms.has_lost else (),
-            settings=self._terms.settings,
-            rules=self._terms.rules,
-            now=self._clock.now(),
-            metrics=self._metrics,
+            self._context,
+            self._terms,
             stop=self._stop,
             sharing=self._sharing,
             indexer=self._indexer,
@@ -330,8 +296,8 @@ class Pass:
         return True
 
     def _visited(self, visit: Visit, backlog: int) -> None:
-        if self._watcher is not None:
-            self._watcher.visited(visit.partition)
+        if self._context.watcher is not None:
+            self._context.watcher.visited(visit.partition)
         if visit.number == 1:
             self._report.collections += 1
             self._report.backlog += 0 if self._report.searched else backlog

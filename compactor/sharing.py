@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import anyio
 
-from compactor.metrics import CompactorMetrics
+from compactor.context import MergeContext
+from compactor.observe import lease_name
 from compactor.slices import (
     HEAD,
     Directory,
@@ -29,7 +30,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, LedgerError
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import Watch, lease_key, record_of
-from ledger.runtime.clock import Clock
+from ledger.settings import Settings
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
 from ledger.store.reads import Query
@@ -101,32 +102,29 @@ class Watches:
 
 
 class Sharing:
-    """What one member leads: `me`, which holds `own`; `lease` is the name of the head's lease.
+    """What one member leads: `me`, which holds `own`.
 
-    Nothing is led before the first `turn`.
+    It stays with the home of `settings`, as leases do. Nothing is led before the first `turn`.
     """
 
     def __init__(
         self,
-        store: Store,
+        context: MergeContext,
         own: Lease,
         *,
         me: str,
-        lease: str,
-        slices: int,
+        settings: Settings,
         watches: Watches,
-        clock: Clock,
-        metrics: CompactorMetrics,
     ) -> None:
         self.led: dict[int, Slice] = {}
-        self.slices = slices
-        self._store = store
+        self.slices: int = settings.compactor.slices
+        self._store = context.stores[settings.home]
         self._own = own
         self.me = me
-        self._lease = lease
+        self._lease = lease_name(settings)
         self._watches = watches
-        self._clock = clock
-        self.metrics = metrics
+        self._clock = context.services.clock
+        self._metrics = context.metrics
         self._giving: dict[int, Slice] = {}
         self._lock = anyio.Lock()
 
@@ -180,7 +178,7 @@ class Sharing:
                 return
             except LedgerError as error:
                 log.warning("slices: %s", error)
-                self.metrics.error(error)
+                self._metrics.error(error)
 
     async def turn(self) -> None:
         """Read who leads what, remove members that are gone, and take or give up slices.
@@ -238,4 +236,4 @@ class Sharing:
         if led.keys() != self.led.keys():
             log.info("leads %d of %d slices", len(led), self.slices)
         self.led = led
-        self.metrics.slices(len(led))
+        self._metrics.slices(len(led))

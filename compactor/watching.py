@@ -7,14 +7,12 @@ A counter that a watch names without a wildcard is looked at in every pass.
 
 import logging
 from functools import partial
-from random import Random
 
 import anyio
 
 from ledger.core import keys
 from ledger.core.errors import LedgerError
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -33,26 +31,19 @@ class PassWatcher:
     """The watches of the settings, looked at in the home region, pass by pass."""
 
     def __init__(
-        self,
-        home: Store,
-        watches: Watches,
-        *,
-        settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        metrics: Metrics,
+        self, home: Store, watches: Watches, *, settings: LiveSettings, services: Services
     ) -> None:
-        reader = Reader(home, settings=settings, clock=clock, metrics=metrics)
+        reader = Reader(home, settings=settings, clock=services.clock, metrics=services.metrics)
         self._decider = Decider(
             home,
             partial(reader.total, consistent=True),
             settings=settings,
-            clock=clock,
-            randomness=randomness,
+            clock=services.clock,
+            randomness=services.randomness,
         )
         self._region = home.region
         self._watches = watches
-        self._metrics = metrics
+        self._metrics = services.metrics
         self._visited: set[str] = set()
 
     def visited(self, partition: str) -> None:

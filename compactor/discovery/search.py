@@ -23,11 +23,11 @@ from datetime import datetime
 
 import anyio
 
+from compactor.context import MergeContext
 from compactor.discovery.hints import Book, delete_hints, read_hints
 from compactor.discovery.scan import Cursor, Finder, Found, load_cursor, next_search, save_cursor
 from compactor.indexing import Indexer
-from compactor.metrics import CompactorMetrics
-from compactor.plan import Rules
+from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.slices import hint_partitions
@@ -41,7 +41,6 @@ from ledger.core.hints import (
     ripe_hint,
 )
 from ledger.runtime.printing import utc_text
-from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.writing.hints import leave_hints
 
@@ -51,34 +50,28 @@ log = logging.getLogger(__name__)
 class Search:
     """The search of one pass, from the home region; `book` holds the hints that it has read.
 
-    `others` are the regions besides home that have to be searched, too. With `is_due` it does not
-    wait for `scan_every`.
+    It goes by the terms as they are now. With `is_due` it does not wait for `scan_every`.
     """
 
     def __init__(
         self,
-        store: Store,
+        context: MergeContext,
+        terms: PassTerms,
         *,
-        others: Iterable[Store] = (),
-        settings: Settings,
-        rules: Rules,
-        now: datetime,
-        metrics: CompactorMetrics,
         stop: anyio.Event,
-        sharing: Sharing | None = None,
-        indexer: Indexer | None = None,
-        is_due: bool = False,
+        sharing: Sharing | None,
+        indexer: Indexer,
+        is_due: bool,
     ) -> None:
         self._is_due = is_due
         self._indexer = indexer
-        self.book = Book(settings.shards_max)
-        self._store = store
-        self._others = tuple(others)
-        self._settings = settings
-        self._compactor = settings.compactor
-        self._rules = rules
-        self._now = now
-        self._metrics = metrics
+        self.book = Book(terms.settings.shards_max)
+        self._store = terms.home
+        self._others = terms.others if terms.has_lost else ()
+        self._compactor = terms.settings.compactor
+        self._rules = terms.rules
+        self._now = context.services.clock.now()
+        self._metrics = context.metrics
         self._stop = stop
         self._sharing = sharing
 

@@ -15,6 +15,7 @@ from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.feed.memory import MemoryStream
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.table import Table
@@ -245,8 +246,7 @@ class MemoryGlobalTable:
         job = Compactor(
             self.settings,
             stores=stores or dict(self._world.replicas),
-            clock=self.clock,
-            randomness=self._new_random(),
+            services=Services.of(clock=self.clock, randomness=self._new_random()),
             owner=f"testing-{self._compactors}",
             contract=True,
         )

@@ -10,6 +10,7 @@ import pytest
 from compactor.job import Compactor
 from ledger.contract.changing import ContractWriter
 from ledger.core.errors import RetryHorizonPassed
+from ledger.runtime.services import Services
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.replicas import Transit
 
@@ -57,8 +58,7 @@ class Parted:
             compactor = Compactor(
                 settings,
                 stores=stores,
-                clock=table.clock,
-                randomness=table._new_random(),
+                services=Services.of(clock=table.clock, randomness=table._new_random()),
                 owner="pass",
                 contract=True,
             )

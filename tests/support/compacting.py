@@ -19,6 +19,7 @@ from ledger.core.ids import EntryId
 from ledger.core.signatures import NetKeys
 from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore
@@ -89,8 +90,11 @@ class Instance:
             settings,
             registry=self.registry,
             stores=used,
-            clock=world.clock,
-            randomness=Random(owner),  # noqa: S311 (repeatable)
+            services=Services.of(
+                clock=world.clock,
+                randomness=Random(owner),  # noqa: S311 (repeatable)
+                registry=self.registry,
+            ),
             owner=owner,
             contract=contract,
             archive=archive,

@@ -272,8 +272,11 @@ class PipelineWorld:
                 pipeline_settings(),
                 registry=REGISTRY,
                 stores={name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)},
-                clock=process.clock,
-                randomness=stream(self.seed, f"compactor {number}"),
+                services=Services.of(
+                    clock=process.clock,
+                    randomness=stream(self.seed, f"compactor {number}"),
+                    registry=REGISTRY,
+                ),
                 owner=process.name,
             )
             self.folds += (await compactor.run_once()).folds

@@ -15,6 +15,7 @@ from support.ledgers import HOME, LOCAL, WEST
 
 from compactor.job import Compactor
 from ledger.ledger import Ledger
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 One = TypeVar("One", bound=Process)
@@ -83,8 +84,9 @@ class Stage:
             self.settings,
             registry=REGISTRY,
             stores=stores,
-            clock=process.clock,
-            randomness=stream(1, "compactor"),
+            services=Services.of(
+                clock=process.clock, randomness=stream(1, "compactor"), registry=REGISTRY
+            ),
             owner="compactor",
         )
         for _ in range(3):

@@ -30,6 +30,7 @@ from ledger.core.errors import (
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import NetChange
 from ledger.ledger import Ledger
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
@@ -179,7 +180,11 @@ async def test_merging_takes_no_correction_back() -> None:
         clock.pass_by(1)
         first = await book.reconcile("stock", counted=97, token="t")
         clock.pass_by(merging.settle + 60)
-        compactor = Compactor(merging, stores={HOME: store}, clock=clock, randomness=seeded(9))
+        compactor = Compactor(
+            merging,
+            stores={HOME: store},
+            services=Services.of(clock=clock, randomness=seeded(9)),
+        )
         for _ in range(3):
             await compactor.run_once()
             clock.pass_by(60)

@@ -36,6 +36,7 @@ from ledger.core.values import Entry, NetChange
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.totals.history import history
@@ -181,8 +182,10 @@ async def stages(round_: Round) -> Measured:
             archiver = Archiver(
                 places,
                 urls=(url,),
-                clock=clock,
-                randomness=Random(SEED),  # noqa: S311 (repeatable)
+                services=Services.of(
+                    clock=clock,
+                    randomness=Random(SEED),  # noqa: S311 (repeatable)
+                ),
                 metrics=metrics,
                 waiting=Waiting(metrics),
             )

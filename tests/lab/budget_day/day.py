@@ -26,6 +26,7 @@ from ledger.limits.outcomes import Granted
 from ledger.limits.reading import read_rights
 from ledger.limits.rights import Account, Rights
 from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.table import Table
 from ledger.testing import MemoryGlobalTable
 
@@ -153,8 +154,10 @@ class DayRun:
             job = Compactor(
                 world.settings,
                 stores={region: world.store(region) for region in REGIONS},
-                clock=world.clock,
-                randomness=Random(number),  # noqa: S311 (as above)
+                services=Services.of(
+                    clock=world.clock,
+                    randomness=Random(number),  # noqa: S311 (as above)
+                ),
                 owner=f"pass-{number}",
                 contract=True,
             )

@@ -12,6 +12,7 @@ import anyio
 
 from compactor.job import Compactor
 from ledger.core.errors import ContractConflict, LeaseLost
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from proof.simulator.forger import signing, with_keys
 from proof.simulator.planned import BusyPeriod
@@ -108,8 +109,11 @@ class Leaders:
                 )
                 for region in self._scenario.regions
             },
-            clock=process.clock,
-            randomness=stream(self._scenario.seed, f"{process.name} compactor"),
+            services=Services.of(
+                clock=process.clock,
+                randomness=stream(self._scenario.seed, f"{process.name} compactor"),
+                registry=REGISTRY,
+            ),
             owner=process.name,
             contract=self._scenario.contract is not None,
             archive=self._supervisor.archive(process, faults),

@@ -14,6 +14,7 @@ from compactor import apply as applying
 from compactor import observe, pass_terms, passes, plan
 from compactor.agenda import Visit
 from compactor.apply import Done
+from compactor.context import MergeContext
 from compactor.observe import Observed
 from compactor.own_folds import OwnFold
 from compactor.plan import Observation, Plan, Rules
@@ -224,8 +225,8 @@ class _Unheld:
 def no_hold(init: Callable[..., None]) -> Callable[..., None]:
     """Make a pass act at once."""
 
-    def without(self: passes.Pass, *args: Any, **options: Any) -> None:
-        init(self, *args, **{**options, "settings": _Unheld(options["settings"])})
+    def without(self: passes.Pass, context: MergeContext, *args: Any, **options: Any) -> None:
+        init(self, replace(context, settings=_Unheld(context.settings)), *args, **options)
 
     return without
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.archiving import URL, archived_settings
 from support.compacting import World
-from support.ledgers import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST, seeded
 
 from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, Waiting, check_places, settled_upto
@@ -29,6 +29,7 @@ from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, EntryIds, sort_key
 from ledger.core.values import Entry, NetChange
+from ledger.runtime.services import Services
 from ledger.testing.clock import ManualClock
 from ledger.totals.history import history
 
@@ -258,8 +259,7 @@ class Filler:
         self.archiver = Archiver(
             [self.place],
             urls=(URL,),
-            clock=self.clock,
-            randomness=Random(1),  # noqa: S311 (repeatable)
+            services=Services.of(clock=self.clock, randomness=seeded(1)),
             metrics=metrics,
             waiting=Waiting(metrics),
         )

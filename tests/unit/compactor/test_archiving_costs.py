@@ -1,16 +1,16 @@
 """What an archive costs the compactor: requests to places, and units of the table."""
 
 from dataclasses import dataclass
-from random import Random
 
 import pytest
 from prometheus_client import CollectorRegistry
 from support.compacting import World, compactor_settings
-from support.ledgers import HOME
+from support.ledgers import HOME, seeded
 
 from compactor.job import Compactor
 from ledger.archive.places.memory import MemoryPlace
 from ledger.runtime.metrics import Metrics, summed
+from ledger.runtime.services import Services
 from ledger.store.wrappers.metered import MeteredStore
 
 COUNTERS, ENTRIES = 3, 200
@@ -39,8 +39,7 @@ async def costs(*urls: str) -> Costs:
         compactor_settings().replace(archive=urls),
         registry=registry,
         stores=stores,
-        clock=world.clock,
-        randomness=Random(5),  # noqa: S311 (repeatable)
+        services=Services.of(clock=world.clock, randomness=seeded(5), registry=registry),
         owner="one",
         archive=[MemoryPlace(url) for url in urls],
     )

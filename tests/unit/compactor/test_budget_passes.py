@@ -27,6 +27,7 @@ from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH, WEST, seeded
 
 from compactor.budgets import Budgets, Later
+from compactor.context import MergeContext
 from compactor.discovery.scan import Finder
 from compactor.metrics import CompactorMetrics
 from compactor.observe import observe
@@ -44,6 +45,7 @@ from ledger.limits.plan import create, send
 from ledger.limits.reading import read_budget
 from ledger.limits.rights import GrantName, Rights
 from ledger.limits.windows import Limit, LimitStep, limit_item
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Raises
@@ -177,16 +179,10 @@ def budgets_of(
 ) -> tuple[Budgets, CompactorReport]:
     """Return the budgets of a pass, and its report."""
     report = CompactorReport()
-    found = Budgets(
-        stores,
-        PassTerms(stores, settings, archiver=None, clock=world.clock),
-        clock=world.clock,
-        randomness=seeded(),
-        metrics=CompactorMetrics.of(CollectorRegistry()),
-        report=report,
-        later=later,
-    )
-    return found, report
+    services = Services.of(clock=world.clock, randomness=seeded())
+    metrics = CompactorMetrics.of(CollectorRegistry())
+    context = MergeContext(stores, settings, services, metrics)
+    return Budgets(context, PassTerms(context), report=report, later=later), report
 
 
 async def look(world: World, later: Later, *counters: str) -> CompactorReport:

@@ -15,6 +15,7 @@ from compactor.job import Compactor
 from compactor.report import CompactorReport
 from ledger.core.errors import ClockOff, OutcomeUnknown
 from ledger.core.values import Entry
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost
 from ledger.writing.plan import Change
@@ -47,8 +48,7 @@ class Machine:
             SETTINGS,
             registry=self.registry,
             stores=self.stores,
-            clock=self.clock,
-            randomness=seeded(1),
+            services=Services.of(clock=self.clock, randomness=seeded(1), registry=self.registry),
             owner=name,
         )
         self.writer = Writer(

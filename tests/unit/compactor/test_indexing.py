@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from random import Random
 from typing import Any
 
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.compacting import Instance, World, compactor_settings
-from support.ledgers import HOME, SOUTH, WEST, net
+from support.ledgers import HOME, SOUTH, WEST, net, seeded
 
 from compactor.discovery.scan import Finder
 from compactor.indexing import Indexer, not_newer
@@ -32,6 +31,7 @@ from ledger.core.index import (
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore
@@ -441,8 +441,7 @@ async def units_of_second_fold(*patterns: str) -> tuple[float, float]:
         settings,
         registry=registry,
         stores=stores,
-        clock=world.clock,
-        randomness=Random(1),  # noqa: S311 (repeatable)
+        services=Services.of(clock=world.clock, randomness=seeded(1), registry=registry),
         owner="metered",
     )
     for _ in range(2):

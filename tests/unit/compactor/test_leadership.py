@@ -1,28 +1,26 @@
 """Leadership on a virtual clock: a lease lost before a pass."""
 
 from dataclasses import replace
-from random import Random
 
 import anyio
 import pytest
 from support.compacting import LEASE, Instance, World
-from support.ledgers import HOME
+from support.ledgers import HOME, seeded
 
+from compactor.context import MergeContext
 from compactor.leadership import Candidate
+from compactor.memory import MergeMemory
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.state import LeaseGrant, lease_key, record_item
+from ledger.runtime.services import Services
 
 
 def candidate_of(world: World, instance: Instance) -> Candidate:
     """Return a candidate with the stores and settings of a process."""
-    return Candidate(
-        instance.stores,
-        settings=instance.compactor.settings,
-        owner="candidate",
-        clock=world.clock,
-        randomness=Random(3),  # noqa: S311 (repeatable)
-        metrics=instance.compactor.metrics,
-    )
+    compactor = instance.compactor
+    services = Services.of(clock=world.clock, randomness=seeded(3))
+    context = MergeContext(instance.stores, compactor.settings, services, compactor.metrics)
+    return Candidate(context, MergeMemory(), owner="candidate")
 
 
 async def leads(world: World, candidate: Candidate) -> None:

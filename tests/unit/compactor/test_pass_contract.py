@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from random import Random
 
 import anyio
 import pytest
@@ -12,8 +11,9 @@ from support.compacting import HEARTBEAT, HOLD, LEASE, World, compactor_settings
 from support.ledgers import HOME, WEST, make_services
 from support.live import Live
 
+from compactor.context import MergeContext
+from compactor.memory import MergeMemory
 from compactor.metrics import CompactorMetrics
-from compactor.own_folds import OwnFolds
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from ledger.core.contract import NO_HOME, Validity
@@ -49,11 +49,11 @@ async def run_pass(
     *,
     look: Callable[[Call], Fault | None] = lambda _call: None,
     lost: bool = False,
-    own: OwnFolds | None = None,
+    memory: MergeMemory | None = None,
 ) -> CompactorReport:
     """Do one pass under the lease; with `lost` the lease is lost before it begins.
 
-    `own` are the folds that passes before have made.
+    `memory` is that of passes before.
     """
     stores = stores_of(world, look)
     lease = Lease(
@@ -70,16 +70,10 @@ async def run_pass(
             assert isinstance(grant, LeaseGrant)
             if lost:
                 world.clock.pass_by(LEASE)
-            return await Pass(
-                stores,
-                lease,
-                settings=live,
-                clock=world.clock,
-                randomness=Random(1),  # noqa: S311 (repeatable)
-                metrics=CompactorMetrics.of(CollectorRegistry()),
-                stop=anyio.Event(),
-                own=own,
-            ).run()
+            metrics = CompactorMetrics.of(CollectorRegistry())
+            context = MergeContext(stores, live, make_services(world.clock, 1), metrics)
+            made = Pass(context, memory or MergeMemory(), lease, stop=anyio.Event())
+            return await made.run()
 
     (report,) = await world.drive(work)
     return report
@@ -223,11 +217,11 @@ async def test_a_hint_stays_until_its_last_fold_is_known() -> None:
 
 async def test_nets_of_own_folds_are_not_read_past_the_view_of_the_contract() -> None:
     """The look that the deletes of the last fold rest on is refused, as any observation is."""
-    world, own = World(), OwnFolds()
+    world, memory = World(), MergeMemory()
     await world.settled(entries=6)
-    assert (await run_pass(world, Live(SETTINGS), own=own)).folds == 1
+    assert (await run_pass(world, Live(SETTINGS), memory=memory)).folds == 1
     over = Validity(world.clock.now() - timedelta(seconds=1), world.clock.monotonic() + 1_000_000)
     refused, look = refusals(world)
-    report = await run_pass(world, Live(SETTINGS, validity=over), look=look, own=own)
+    report = await run_pass(world, Live(SETTINGS, validity=over), look=look, memory=memory)
     assert set(refused) == {"get_each"}
     assert (report.deleted, report.is_success) == (0, False)

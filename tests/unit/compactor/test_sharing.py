@@ -14,6 +14,7 @@ from support.ledgers import HOME, WEST
 
 from compactor import acting, sharing
 from compactor.apply import Done
+from compactor.context import MergeContext
 from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
 from compactor.plan import Plan
@@ -36,6 +37,7 @@ from ledger.core.errors import Unreachable
 from ledger.core.hints import HINT_PARTITIONS, ripe_hint
 from ledger.core.values import NetChange
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -47,7 +49,8 @@ SLICES = 8
 EVERY = 4.0
 TURNS = 2 * HEARTBEAT
 """How long all take to come to their shares: one gives up, another takes."""
-NAME = "compactor"
+SHARED = compactor_settings(slices=2)
+NAME = lease_name(SHARED)
 DEAD = Raises(Unreachable("killed"))
 COUNTERS = [f"counter-{number}" for number in range(12)]
 
@@ -474,16 +477,13 @@ class Shared(MemoryStore):
     def head(self) -> Sharing:
         """Return the share of the head."""
         own: Any = SimpleNamespace(fence=lambda: Check(("~leases", NAME), Absent()))
-        return Sharing(
-            self,
-            own,
-            me=HEAD,
-            lease=NAME,
-            slices=2,
-            watches=Watches(),
-            clock=self.clock,
-            metrics=CompactorMetrics(CollectorRegistry()),
+        context = MergeContext(
+            {HOME: self},
+            SHARED,
+            Services.of(clock=self.clock),
+            CompactorMetrics(CollectorRegistry()),
         )
+        return Sharing(context, own, me=HEAD, settings=SHARED, watches=Watches())
 
 
 async def test_the_head_leads_its_own_slices_alone() -> None:

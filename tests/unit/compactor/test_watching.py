@@ -14,7 +14,7 @@ from compactor.watching import PassWatcher
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import Throttled
 from ledger.core.watches import Phase, WatchState, state_key, state_of
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -179,9 +179,7 @@ def watcher_of(
         home or world.regions.replicas[HOME],
         Watches(settings),
         settings=current,
-        clock=world.clock,
-        randomness=world.random,
-        metrics=Metrics(),
+        services=Services.of(clock=world.clock, randomness=world.random),
     )
 
 

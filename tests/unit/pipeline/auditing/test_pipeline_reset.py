@@ -32,6 +32,7 @@ from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.registry import region_key
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Has
 from ledger.store.memory import MemoryStore
@@ -169,7 +170,10 @@ async def test_entries_and_what_was_merged_of_them_are_taken_out_by_entries_that
     )
     clock.pass_by(1000)
     compactor = Compactor(
-        settings, registry=REGISTRY, stores={HOME: store}, clock=clock, randomness=seeded()
+        settings,
+        registry=REGISTRY,
+        stores={HOME: store},
+        services=Services.of(clock=clock, randomness=seeded(), registry=REGISTRY),
     )
     assert (await compactor.run_once()).folds
     assert shown(store.table) == truth(RAWS)

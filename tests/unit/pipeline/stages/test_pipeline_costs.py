@@ -19,6 +19,7 @@ from ledger.pipeline.auditing.rebuild import TOGETHER_MAX
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.pipeline.core.plans import plan_reduce
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -182,8 +183,9 @@ class LiveCategory:
         self.compactor = Compactor(
             self.settings,
             stores={HOME: self.writing.store},
-            clock=self.clock,
-            randomness=seeded(),
+            services=Services.of(
+                clock=self.clock, randomness=seeded(), registry=CollectorRegistry()
+            ),
             registry=CollectorRegistry(),
         )
 
