@@ -78,7 +78,9 @@ class Feeding(OpenedLedger):
         while True:
             first = since if after is None else None
             page = partial(self._next, prefix, asked, first, limit, timeout)
-            found = await awaited(page, after, seconds=QUIET_SECONDS, pause=self._clock.sleep)
+            found = await awaited(
+                page, after, seconds=QUIET_SECONDS, pause=self._services.clock.sleep
+            )
             yield found
             after = found.cursor
 

@@ -1,32 +1,29 @@
 """`Ledger`: writer, reader and cache of one region, the public face of the library."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ledger.archive.metrics import ArchiveMetrics
-from ledger.archive.places.port import Place
 from ledger.core.choices import checked_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
-from ledger.feed.port import Stream
 from ledger.feeding import Feeding
 from ledger.limits.parts import BudgetParts
 from ledger.listing.calls import Listings
-from ledger.opening import Opening
+from ledger.opening import GivenConnections, Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
 from ledger.reading import Readings
 from ledger.reversing import Wanted
-from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.supervised import Supervised
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings, checked_settings
@@ -67,40 +64,26 @@ class Ledger(Readings, Listings, Feeding):
         *,
         region: str,
         registry: "CollectorRegistry | None" = None,
-        store: Store | None = None,
-        home: Store | None = None,
-        others: Mapping[str, Store] | None = None,
-        clock: Clock | None = None,
-        randomness: Random | None = None,
-        contract: bool = False,
-        archive: Sequence[Place] | None = None,
-        stream: Stream | None = None,
+        services: Services | None = None,
+        given: GivenConnections | None = None,
     ) -> None:
         checked_settings(settings).region(region)
         self.settings = settings
         self.region = region
-        self.metrics: Metrics = Metrics.of(registry)
-        self._clock = clock or SystemClock()
-        self._random = randomness or system_random()
+        self._services = services or Services.of(registry=registry)
+        self.metrics: Metrics = self._services.metrics
         self._watches = Watches(settings)
         for name in settings.watches:
             self.metrics.watched(region, name)
         self._view = None
         self._opening = Supervised(self._opened)
-        self._given = Opening(
+        self._parts_opening = Opening(
             settings=settings,
             region=region,
-            metrics=self.metrics,
+            services=self._services,
             archive_metrics=ArchiveMetrics.of(registry),
             watches=self._watches,
-            clock=self._clock,
-            randomness=self._random,
-            store=store,
-            home=home,
-            others=others,
-            archive=archive,
-            stream=stream,
-            is_contracted=contract or store is None,
+            given=given or GivenConnections(),
         )
         tracing = tracing_of(settings.tracing)
         if tracing is not None:
@@ -135,7 +118,7 @@ class Ledger(Readings, Listings, Feeding):
     async def _opened(self) -> AsyncIterator[Parts]:
         """Open the parts, and close them in reverse order."""
         async with AsyncExitStack() as stack:
-            parts, self._view = await self._given.open(stack)
+            parts, self._view = await self._parts_opening.open(stack)
             yield parts
 
     async def __aexit__(
@@ -428,4 +411,4 @@ def with_own_keys(ledger: Ledger) -> None:
     So those who write through a service cannot take an id that they saw for their own: see
     `ledger.core.own_keys`.
     """
-    ledger._given = replace(ledger._given, has_own_keys=True)  # noqa: SLF001 (as above)
+    ledger._parts_opening = replace(ledger._parts_opening, has_own_keys=True)  # noqa: SLF001 (as above)

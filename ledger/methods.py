@@ -8,7 +8,6 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from functools import partial
-from random import Random
 from typing import Literal, Unpack, overload
 from weakref import WeakValueDictionary
 
@@ -44,7 +43,6 @@ from ledger.primitives.sequences import (
 from ledger.primitives.versions import ConditionGuard, GuardOptions, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.calls import each_in_time
-from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -61,20 +59,12 @@ class Methods:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        settings: Settings,
-        *,
-        clock: Clock,
-        randomness: Random,
-        is_given: bool,
+        self, ledger: Ledger, settings: Settings, *, services: Services, is_given: bool
     ) -> None:
         self.ledger = ledger
         self.settings = settings
         self.region: str = ledger.region
-        self._clock = clock
-        self._random = randomness
-        self._services = Services(clock, randomness, ledger.metrics)
+        self._services = services
         self._is_given = is_given
         self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
         self._layouts = Layouts()
@@ -362,7 +352,7 @@ class Methods:
 
     def _owner(self) -> str:
         """Return a name that no other contender has, readable by people."""
-        unique = self._random.getrandbits(_OWNER_BITS)
+        unique = self._services.randomness.getrandbits(_OWNER_BITS)
         return f"{socket.gethostname()}-{os.getpid()}-{unique:016x}"
 
 

@@ -1,15 +1,14 @@
 """What every call of an open `Ledger` has around it: contract check, time limit, error count."""
 
 from collections.abc import AsyncIterator, Awaitable, Coroutine
-from random import Random
 from typing import Any, TypeVar
 
 from ledger.contract.view import ContractView
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.parts import Parts
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, bounded, end_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.supervised import Supervised
 from ledger.settings import Settings
 from ledger.totals.reader import read_seconds
@@ -23,8 +22,7 @@ class OpenedLedger:
     settings: Settings
     region: str
     metrics: Metrics
-    _clock: Clock
-    _random: Random
+    _services: Services
     _view: ContractView | None
     _opening: Supervised[Parts]
 

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,8 +20,6 @@ from ledger.limits.region_access import RegionAccess
 from ledger.parts import Parts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.settings import Settings
@@ -39,27 +36,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenConnections:
+    """Connections that a test or a simulation brings, in place of those that the settings name.
+
+    Beside a `store` the ledger opens no connections: those that are not given are missing. A given
+    store's table has the settings as its contract; with `contract` it has a contract item.
+    """
+
+    store: Store | None = None
+    home: Store | None = None
+    others: Mapping[str, Store] | None = None
+    archive: Sequence[Place] | None = None
+    stream: Stream | None = None
+    contract: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """What a ledger is opened with.
 
-    `store`, `home`, `others`, `archive` and `stream`, if given, replace those that the settings
-    name. Without `is_contracted` the settings themselves are the table's contract. With
-    `has_own_keys` an entry whose caller names no key gets one: see `ledger.core.own_keys`.
+    With `has_own_keys` an entry whose caller names no key gets one: see `ledger.core.own_keys`.
     """
 
     settings: Settings
     region: str
-    metrics: Metrics
+    services: Services
     archive_metrics: ArchiveMetrics
     watches: Watches
-    clock: Clock
-    randomness: Random
-    store: Store | None
-    home: Store | None
-    others: Mapping[str, Store] | None
-    archive: Sequence[Place] | None
-    stream: Stream | None
-    is_contracted: bool
+    given: GivenConnections
     has_own_keys: bool = False
 
     async def open(self, stack: AsyncExitStack) -> tuple[Parts, ContractView | None]:
@@ -70,6 +74,7 @@ class Opening:
                 contract.
             StoreError: it cannot be read.
         """
+        services, given = self.services, self.given
         store = await self._store(stack)
         view = await self._contract(stack, store)
         live: LiveSettings = self.settings if view is None else view
@@ -78,37 +83,39 @@ class Opening:
         writer = Writer(
             store,
             settings=live,
-            clock=self.clock,
-            randomness=self.randomness,
+            clock=services.clock,
+            randomness=services.randomness,
             has_own_keys=self.has_own_keys,
         )
         writer.share(
-            tasks, on_group=partial(self.metrics.group, self.region), spans=self._shared_spans()
+            tasks, on_group=partial(services.metrics.group, self.region), spans=self._shared_spans()
         )
         stack.callback(writer.close)
-        reader = Reader(store, settings=live, clock=self.clock, metrics=self.metrics)
+        reader = Reader(store, settings=live, clock=services.clock, metrics=services.metrics)
         watcher = Watcher(
             self.watches,
             store,
-            home=self.home,
-            may_open=self.store is None,
+            home=given.home,
+            may_open=given.store is None,
             settings=live,
-            clock=self.clock,
-            randomness=self.randomness,
-            metrics=self.metrics,
+            clock=services.clock,
+            randomness=services.randomness,
+            metrics=services.metrics,
             tasks=tasks,
         )
         cache = TotalCache(
             reader.total_in_time,
             region=self.region,
             settings=self.settings.cache,
-            clock=self.clock,
-            metrics=self.metrics,
+            clock=services.clock,
+            metrics=services.metrics,
             tasks=tasks,
             on_read=watcher.saw,
             spans=self._shared_spans(),
         )
-        hints = Hints(store, settings=live, clock=self.clock, metrics=self.metrics, tasks=tasks)
+        hints = Hints(
+            store, settings=live, clock=services.clock, metrics=services.metrics, tasks=tasks
+        )
         stack.push_async_callback(hints.close)
         stack.push_async_callback(watcher.close)
         archive = self._archive(live)
@@ -116,16 +123,16 @@ class Opening:
         feed = FeedAccess(
             live,
             region=self.region,
-            clock=self.clock,
-            given=self.stream,
-            may_open=self.store is None,
+            clock=services.clock,
+            given=given.stream,
+            may_open=given.store is None,
         )
         stack.push_async_callback(feed.close)
-        made = store, live, self.clock, self.randomness
+        made = store, live, services.clock, services.randomness
         late = LateAnswers(store, live, archive, hints)
         others = self._other_stores(stack, live)
         budgets = BudgetParts.of(
-            RegionAccess(store, live, Services(self.clock, self.randomness, self.metrics), others),
+            RegionAccess(store, live, services, others),
             writer,
             hints=hints,
             late=late,
@@ -158,8 +165,9 @@ class Opening:
 
         Whenever that was, after all that is entered from now on: what uses them may as it closes.
         """
-        is_given = self.store is not None or self.others is not None
-        opened: dict[str, Store] = dict(self.others or {})
+        given, services = self.given, self.services
+        is_given = given.store is not None or given.others is not None
+        opened: dict[str, Store] = dict(given.others or {})
         regions = AsyncExitStack()
         stack.push_async_exit(regions)
         lock = anyio.Lock()
@@ -177,9 +185,9 @@ class Opening:
                     opening = open_stores(
                         settings,
                         missing,
-                        metrics=self.metrics,
-                        clock=self.clock,
-                        randomness=self.randomness,
+                        metrics=services.metrics,
+                        clock=services.clock,
+                        randomness=services.randomness,
                     )
                     opened.update(await regions.enter_async_context(opening))
                 return {region: opened[region] for region in named}
@@ -187,24 +195,24 @@ class Opening:
         return stores
 
     async def _store(self, stack: AsyncExitStack) -> Store:
-        if self.store is not None:
-            return self.store
+        if self.given.store is not None:
+            return self.given.store
         # Imported only here, since it brings botocore.
         from ledger.store.opening import open_store  # noqa: PLC0415
 
         opening = open_store(
             self.settings,
             self.region,
-            metrics=self.metrics,
-            clock=self.clock,
-            randomness=self.randomness,
+            metrics=self.services.metrics,
+            clock=self.services.clock,
+            randomness=self.services.randomness,
         )
         return await stack.enter_async_context(opening)
 
     async def _contract(self, stack: AsyncExitStack, store: Store) -> ContractView | None:
-        if not self.is_contracted:
+        if self.given.store is not None and not self.given.contract:
             return None
-        view = ContractView(store, self.settings, clock=self.clock)
+        view = ContractView(store, self.settings, clock=self.services.clock)
         await view.open()
         stack.callback(view.close)
         return view
@@ -222,7 +230,7 @@ class Opening:
         return ArchiveAccess(
             live,
             region=self.region,
-            clock=self.clock,
+            clock=self.services.clock,
             metrics=self.archive_metrics,
-            places=self.archive,
+            places=self.given.archive,
         )

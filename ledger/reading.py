@@ -174,7 +174,9 @@ class Readings(OpenedLedger):
         checked, parts = counters_of(counters), self._open_parts
         checked_bool("effective", effective)
         await self._renew_to_read()
-        ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
+        ask = Asking(
+            by, since=since, until=until, effective=effective, now=self._services.clock.now()
+        )
         return await self._counted(parts.reader.periods(checked, ask))
 
     async def history(

@@ -9,17 +9,17 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ledger.feed.port import Stream
 from ledger.ledger import Ledger, budget_parts, live_settings
 from ledger.limits.budget import Budget, Budgets
 from ledger.limits.state import BudgetState
 from ledger.methods import Methods
+from ledger.opening import GivenConnections
 from ledger.runtime.calls import each_in_time, reading
-from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import OfPipeline
 from ledger.store.port import Store
@@ -53,28 +53,14 @@ class Table(Methods):
         *,
         region: str,
         registry: "CollectorRegistry | None" = None,
-        store: Store | None = None,
-        clock: Clock | None = None,
-        randomness: Random | None = None,
-        stream: Stream | None = None,
-        others: Mapping[str, Store] | None = None,
+        services: Services | None = None,
+        given: GivenConnections | None = None,
     ) -> None:
-        clock, randomness = clock or SystemClock(), randomness or system_random()
-        ledger = Ledger(
-            settings,
-            region=region,
-            registry=registry,
-            store=store,
-            clock=clock,
-            randomness=randomness,
-            stream=stream,
-            others=others,
-        )
-        super().__init__(
-            ledger, settings, clock=clock, randomness=randomness, is_given=store is not None
-        )
+        services, given = services or Services.of(registry=registry), given or GivenConnections()
+        ledger = Ledger(settings, region=region, registry=registry, services=services, given=given)
+        super().__init__(ledger, settings, services=services, is_given=given.store is not None)
         self._registry = registry
-        self._others = others
+        self._others = given.others
 
     @classmethod
     def open(
@@ -166,7 +152,7 @@ class Table(Methods):
 
         live = live_settings(self.ledger)
         others = partial(
-            open_others, live, self.region, metrics=self.ledger.metrics, clock=self._clock
+            open_others, live, self.region, metrics=self.ledger.metrics, clock=self._services.clock
         )
         return Importer(
             self._store,
@@ -179,7 +165,7 @@ class Table(Methods):
 
     @property
     def _import_clock(self) -> Clock:
-        return self._clock
+        return self._services.clock
 
     def _given_others(self) -> nullcontext[Mapping[str, Store]]:
         return nullcontext(self._others or {})
@@ -235,7 +221,7 @@ class Table(Methods):
                 stores=stores,
                 settings=live,
                 dead_letters=(
-                    DeadLetterFile(Path(dead_letters), self._clock)
+                    DeadLetterFile(Path(dead_letters), self._services.clock)
                     if isinstance(dead_letters, str | Path)
                     else dead_letters
                 ),

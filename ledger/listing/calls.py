@@ -233,7 +233,7 @@ class Listings(OpenedLedger):
     @property
     def _describer(self) -> Describer:
         parts = self._open_parts
-        return Describer(parts.store, parts.settings, clock=self._clock, randomness=self._random)
+        return Describer(parts.store, parts.settings, services=self._services)
 
 
 def check_count(what: str, count: object, most: int | None = None) -> None:

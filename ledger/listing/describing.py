@@ -7,7 +7,6 @@ whole.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from random import Random
 
 from ledger.core.descriptions import (
     Attributes,
@@ -23,8 +22,8 @@ from ledger.core.descriptions import (
 from ledger.core.entry import AttributeValue, Item, damaged
 from ledger.core.errors import OutcomeUnknown, StoreError
 from ledger.runtime.calls import changing
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Condition, Equals
@@ -41,14 +40,12 @@ _STAMP_BITS = 64
 class Describer:
     """The descriptions of counters in one region."""
 
-    def __init__(
-        self, store: Store, settings: LiveSettings, *, clock: Clock, randomness: Random
-    ) -> None:
+    def __init__(self, store: Store, settings: LiveSettings, *, services: Services) -> None:
         self._store = store
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+        self._clock = services.clock
+        self._random = services.randomness
+        self._retrier = Retrier.of(store, clock=self._clock, randomness=self._random)
 
     async def describe(
         self, counter: str, attributes: Mapping[str, Value | None], *, end: float = NEVER

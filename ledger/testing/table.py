@@ -14,6 +14,7 @@ from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.feed.memory import MemoryStream
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
@@ -54,7 +55,7 @@ class _MemoryTable(Table):
     """A table in memory: nothing else moves the time that its imports wait for."""
 
     def __init__(self, world: "MemoryGlobalTable", **given: Any) -> None:
-        super().__init__(world.settings, clock=world.clock, **given)
+        super().__init__(world.settings, **given)
         self._world = world
 
     @property
@@ -139,13 +140,14 @@ class MemoryGlobalTable:
             self.settings,
             region=region or self.settings.home,
             registry=registry,
-            store=self.store(region),
-            home=self.store(),
-            others=self._others(region),
-            clock=self.clock,
-            randomness=self._new_random(),
-            contract=True,
-            stream=self._world.streams[region or self.settings.home],
+            services=self._services(registry),
+            given=GivenConnections(
+                store=self.store(region),
+                home=self.store(),
+                others=self._others(region),
+                stream=self._world.streams[region or self.settings.home],
+                contract=True,
+            ),
         )
 
     def table(
@@ -165,10 +167,14 @@ class MemoryGlobalTable:
             self,
             region=own,
             registry=registry,
-            store=CutStore(self.store(own), is_dead),
-            others={name: CutStore(store, is_dead) for name, store in self._others(region).items()},
-            randomness=self._new_random(),
-            stream=self._world.streams[own],
+            services=self._services(registry),
+            given=GivenConnections(
+                store=CutStore(self.store(own), is_dead),
+                others={
+                    name: CutStore(store, is_dead) for name, store in self._others(region).items()
+                },
+                stream=self._world.streams[own],
+            ),
         )
         return table
 
@@ -186,6 +192,9 @@ class MemoryGlobalTable:
     def sync_ledger(self, region: str | None = None) -> sync.Ledger:
         """Return a ledger without async, to be used in `with`; see `ledger`."""
         return sync.Ledger(self.ledger(region))
+
+    def _services(self, registry: "CollectorRegistry | None" = None) -> Services:
+        return Services.of(clock=self.clock, randomness=self._new_random(), registry=registry)
 
     def _new_random(self) -> Random:
         return Random(self._random.getrandbits(64))  # noqa: S311 (as above)
@@ -246,7 +255,7 @@ class MemoryGlobalTable:
         job = Compactor(
             self.settings,
             stores=stores or dict(self._world.replicas),
-            services=Services.of(clock=self.clock, randomness=self._new_random()),
+            services=self._services(),
             owner=f"testing-{self._compactors}",
             contract=True,
         )

@@ -14,6 +14,8 @@ from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.segments import of_lines, to_lines
 from ledger.core.ids import EntryId
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 URL = "file:///archive"
@@ -40,11 +42,12 @@ class ArchivedWorld:
         async with Ledger(
             self.settings,
             region=region,
-            store=replicas[region],
-            others={name: store for name, store in replicas.items() if name != region},
-            clock=self.world.clock,
-            randomness=self.world.random,
-            archive=[self.place],
+            given=GivenConnections(
+                store=replicas[region],
+                others={name: store for name, store in replicas.items() if name != region},
+                archive=[self.place],
+            ),
+            services=Services.of(clock=self.world.clock, randomness=self.world.random),
         ) as ledger:
             yield ledger
 

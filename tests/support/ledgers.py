@@ -11,6 +11,7 @@ from ledger.core.entry import Item, net_item
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
@@ -65,10 +66,10 @@ def make_ledger(
         make_settings(**overrides),
         region=region,
         registry=registry,
-        store=store,
-        others={other: MemoryStore(other, table)},
-        clock=ManualClock(instant=True),
-        randomness=seeded(seed),
+        services=Services.of(
+            clock=ManualClock(instant=True), randomness=seeded(seed), registry=registry
+        ),
+        given=GivenConnections(store=store, others={other: MemoryStore(other, table)}),
     )
 
 

@@ -15,6 +15,7 @@ from support.ledgers import HOME, LOCAL, WEST
 
 from compactor.job import Compactor
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 
@@ -71,9 +72,10 @@ class Stage:
             self.settings,
             region=region,
             registry=REGISTRY,
-            store=store(process, region, NO_FAULTS),
-            clock=process.clock,
-            randomness=stream(1, f"{process.name} ids"),
+            given=GivenConnections(store=store(process, region, NO_FAULTS)),
+            services=Services.of(
+                clock=process.clock, randomness=stream(1, f"{process.name} ids"), registry=REGISTRY
+            ),
         )
 
     async def merge(self) -> None:

@@ -2,21 +2,34 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from prometheus_client import CollectorRegistry
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import FIELDS
 
+from ledger.opening import GivenConnections
+from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.table import Table
 
 
-def make_table(store: MemoryStore | MeteredStore | None = None, **options: Any) -> Table:
+def make_table(
+    store: MemoryStore | MeteredStore | None = None,
+    *,
+    region: str = HOME,
+    clock: Clock | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Table:
     """Return a table over a store in memory, to be opened."""
-    settings = make_settings(pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]})
-    options = {"region": HOME, "store": store or MemoryStore(HOME), **options}
-    return Table(settings, randomness=seeded(), **options)
+    return Table(
+        make_settings(pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]}),
+        region=region,
+        registry=registry,
+        services=Services.of(clock=clock, randomness=seeded(), registry=registry),
+        given=GivenConnections(store=store or MemoryStore(HOME)),
+    )
 
 
 def trades(folder: Path) -> Path:

@@ -11,6 +11,7 @@ from support.examples import examples
 
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
+from ledger.opening import GivenConnections
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.table import Table
@@ -49,8 +50,12 @@ class Regions:
         opened = Table(
             self.settings,
             region=region,
-            store=CutStore(self.table.stores[region], lambda: number in self.dead),
-            others={name: self._reached(region, name, number) for name in THREE if name != region},
+            given=GivenConnections(
+                store=CutStore(self.table.stores[region], lambda: number in self.dead),
+                others={
+                    name: self._reached(region, name, number) for name in THREE if name != region
+                },
+            ),
         )
         return await self.stack.enter_async_context(opened), number
 

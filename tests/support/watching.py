@@ -13,7 +13,9 @@ from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Watch, WatchState, state_key, state_of
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -93,9 +95,8 @@ def made(place: Place, store: Store | None = None, **overrides: Any) -> Ledger:
     return Ledger(
         make_settings(**overrides),
         region=HOME,
-        store=store or place.store(),
-        clock=place.clock,
-        randomness=seeded(),
+        given=GivenConnections(store=store or place.store()),
+        services=Services.of(clock=place.clock, randomness=seeded()),
     )
 
 

@@ -12,6 +12,8 @@ from support.silent import SilentStore
 from support.tiers import first_of_each
 
 from ledger import InvalidInput, LedgerError, StoreError, Table, sync
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Unknown
 from ledger.testing.clock import ManualClock
@@ -30,9 +32,8 @@ def make(store: SilentStore | None = None) -> Table:
     return Table(
         settings,
         region=HOME,
-        store=store or MemoryStore(HOME),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
+        given=GivenConnections(store=store or MemoryStore(HOME)),
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
     )
 
 

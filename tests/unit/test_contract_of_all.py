@@ -14,6 +14,8 @@ from support.public_calls import all_made_of, calls
 
 from ledger import InvalidInput, Settings, Table
 from ledger.core.errors import ContractStale
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
 
@@ -36,9 +38,8 @@ async def is_renewed_by(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     table = Table(
         settings,
         region=HOME,
-        store=MemoryStore(HOME),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
     )
 
     is_due = False

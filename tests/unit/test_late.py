@@ -14,6 +14,8 @@ from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
 from ledger.late import NOT_SETTLED, unknown_because
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 
 
 async def test_applied_and_merged() -> None:
@@ -204,8 +206,8 @@ async def test_without_an_archive() -> None:
     ledger = Ledger(
         compactor_settings(),
         region=WEST,
-        store=late.world.regions.replicas[WEST],
-        clock=late.world.clock,
+        given=GivenConnections(store=late.world.regions.replicas[WEST]),
+        services=Services.of(clock=late.world.clock),
     )
     async with ledger:
         await ledger.record("counter", 3, key="k", at=at)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.ledgers import AWAY, HOME, SOUTH, make_settings
 
-from ledger.opening import Opening
+from ledger.opening import GivenConnections, Opening
+from ledger.runtime.services import Services
 from ledger.store import opening
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -32,7 +33,7 @@ async def test_a_region_that_is_added_is_opened_and_one_that_is_gone_is_left(
     settings = make_settings(regions={key: {} for key in (HOME, AWAY)})
     live: Any = SimpleNamespace(current=settings)
     made: Any = SimpleNamespace(
-        store=None, others=others, region=HOME, metrics=None, clock=None, randomness=None
+        given=GivenConnections(others=others), region=HOME, services=Services.of()
     )
     async with AsyncExitStack() as stack:
         stores = Opening._other_stores(made, stack, live)

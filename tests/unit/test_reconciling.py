@@ -30,6 +30,7 @@ from ledger.core.errors import (
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import NetChange
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -44,10 +45,8 @@ def make_book(store: Store, clock: ManualClock, *, seed: int = 7, **overrides: A
     return Ledger(
         make_settings(**overrides),
         region=HOME,
-        store=store,
-        others={AWAY: MemoryStore(AWAY)},
-        clock=clock,
-        randomness=seeded(seed),
+        given=GivenConnections(store=store, others={AWAY: MemoryStore(AWAY)}),
+        services=Services.of(clock=clock, randomness=seeded(seed)),
     )
 
 
@@ -328,13 +327,23 @@ async def test_what_breaks_a_rule_is_refused(
 async def test_only_home_corrects() -> None:
     """A record's conditions hold in one region: any other, or a home that moves, is refused."""
     clock = ManualClock(instant=True)
-    away = Ledger(make_settings(), region=AWAY, store=MemoryStore(AWAY), clock=clock)
+    away = Ledger(
+        make_settings(),
+        region=AWAY,
+        given=GivenConnections(store=MemoryStore(AWAY)),
+        services=Services.of(clock=clock),
+    )
     async with away as book:
         with pytest.raises(InvalidInput, match=f"home region {HOME}, not {AWAY}"):
             await book.reconcile("stock", counted=1)
     moving = make_settings()
     moving = moving.under(replace(moving.terms, home=NO_HOME), home=HOME)
-    async with Ledger(moving, region=HOME, store=MemoryStore(HOME), clock=clock) as book:
+    async with Ledger(
+        moving,
+        region=HOME,
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(clock=clock),
+    ) as book:
         with pytest.raises(HomeMoving, match="is being moved"):
             await book.reconcile("stock", counted=1)
 

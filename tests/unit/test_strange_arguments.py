@@ -48,9 +48,11 @@ from ledger import (
 )
 from ledger.importing import Form
 from ledger.importing.form import format_of
+from ledger.opening import GivenConnections
 from ledger.pipeline.sources.source import ListSource
 from ledger.primitives.counters import new_token
 from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.testing import MemoryGlobalTable
@@ -186,8 +188,12 @@ async def opened(folder: Path) -> AsyncIterator[Made]:
         budgets={"key/*": {}},
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
-    parts = {"store": MemoryStore(HOME), "clock": ManualClock(instant=True)}
-    table = Table(settings, region=HOME, randomness=seeded(), **parts)  # type: ignore[arg-type]
+    table = Table(
+        settings,
+        region=HOME,
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
+        given=GivenConnections(store=MemoryStore(HOME)),
+    )
     async with table, all_made_of(table, folder) as made:
         yield made
 
@@ -260,7 +266,12 @@ def test_a_group_in_a_mapping_is_named_by_its_place() -> None:
 )
 async def test_an_action_has_a_key_and_values(action: Any) -> None:
     """It is refused by value and rule before it is sent, not by what breaks on it."""
-    table = Table(make_settings(), region=HOME, store=MemoryStore(HOME), randomness=seeded())
+    table = Table(
+        make_settings(),
+        region=HOME,
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(randomness=seeded()),
+    )
     async with table:
         lease = table.lease("job")
         await lease.acquire(0)

@@ -21,7 +21,8 @@ from ledger.core.errors import (
 )
 from ledger.core.watches import Crossing
 from ledger.ledger import Ledger as AsyncLedger
-from ledger.opening import Opening
+from ledger.opening import GivenConnections, Opening
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
@@ -37,9 +38,8 @@ def make_ledger(store: Store | None = None) -> Ledger:
     behind = AsyncLedger(
         make_settings(write_deadline=1, shards={"wide": 4}),
         region=HOME,
-        store=store or MemoryStore(HOME, page_items_max=2),
-        clock=ManualClock(instant=True),
-        randomness=seeded(),
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
+        given=GivenConnections(store=store or MemoryStore(HOME, page_items_max=2)),
     )
     return Ledger(behind)
 

@@ -24,6 +24,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import InvalidCounter
 from ledger.importing import Form, StopSign
 from ledger.importing.writing import BatchDone
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.sequences import Numbered
@@ -274,7 +275,11 @@ async def test_a_pipeline_counts_each_record_once(tmp_path: Path) -> None:
 async def test_a_pipeline_is_chosen_by_its_name(tmp_path: Path) -> None:
     """Several pipelines of the settings count the same file, each for itself."""
     forms = {name: {"fields": FIELDS, "categories": [f"{name}/{{Desk}}"]} for name in ("a", "b")}
-    table = Table(make_settings(pipelines=forms), region=HOME, store=MemoryStore(HOME))
+    table = Table(
+        make_settings(pipelines=forms),
+        region=HOME,
+        given=GivenConnections(store=MemoryStore(HOME)),
+    )
     async with table:
         for name in forms:
             dead, file = tmp_path / "dead", trades(tmp_path)

@@ -7,7 +7,9 @@ from support.ledgers import HOME, make_settings, seeded
 
 from ledger import Table, sync
 from ledger.core.errors import InvalidInput
+from ledger.opening import GivenConnections
 from ledger.primitives.leases import LeaseGrant
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
 
@@ -20,8 +22,8 @@ def make_table() -> Table:
     return Table(
         make_settings(),
         region=HOME,
-        store=MemoryStore(HOME),
-        randomness=seeded(1),
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(randomness=seeded(1)),
     )
 
 

@@ -32,6 +32,8 @@ from ledger import (
 from ledger.core.amounts import total_wide
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.values import Entry
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
@@ -289,7 +291,10 @@ def test_a_contract_that_cannot_be_read_in_time_sends_nothing(call: Write) -> No
         settings = make_settings()
         await store.write(Put(contract_item(Contract(terms=settings.terms))))
         book = Ledger(
-            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+            settings,
+            region=HOME,
+            given=GivenConnections(store=store, contract=True),
+            services=Services.of(clock=clock, randomness=seeded()),
         )
         async with book:
             clock.pass_by(61.0)
@@ -397,7 +402,10 @@ def took(call: Callable[[Ledger], Awaitable[object]], *, seconds: float, is_due:
         store, clock, settings = SlowStore(), ManualClock(), make_settings()
         await store.write(Put(contract_item(Contract(terms=settings.terms))))
         book = Ledger(
-            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+            settings,
+            region=HOME,
+            given=GivenConnections(store=store, contract=True),
+            services=Services.of(clock=clock, randomness=seeded()),
         )
         async with book:
             if is_due:
@@ -470,7 +478,10 @@ def test_after_a_renewal_that_was_cut_off_calls_go_on_with_a_view_that_is_valid(
         store, clock, settings = SilentStore(), ManualClock(), make_settings()
         await store.write(Put(contract_item(Contract(terms=settings.terms))))
         book = Ledger(
-            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+            settings,
+            region=HOME,
+            given=GivenConnections(store=store, contract=True),
+            services=Services.of(clock=clock, randomness=seeded()),
         )
         async with book:
             clock.pass_by(61.0)

@@ -47,10 +47,12 @@ from ledger import (
     Unknown,
     sync,
 )
+from ledger.opening import GivenConnections
 from ledger.primitives.leases import NotHeld
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.sequences import MaybeNumbered, Numbered
 from ledger.primitives.versions import Event, Handled
+from ledger.runtime.services import Services
 
 SECONDS = 5.0
 REFUSED = r"counter '(new|other)-"
@@ -93,11 +95,8 @@ def make(store: SilentStore) -> Table:
     return Table(
         settings,
         region=HOME,
-        store=store,
-        others={AWAY: store},
-        clock=LoopClock(),
-        randomness=seeded(),
-        stream=SilentStream(store),
+        given=GivenConnections(store=store, others={AWAY: store}, stream=SilentStream(store)),
+        services=Services.of(clock=LoopClock(), randomness=seeded()),
     )
 
 

@@ -27,6 +27,8 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from proof.simulator.correction_audit import COUNTED, REVERSED
 from proof.simulator.forger import signing
@@ -232,12 +234,17 @@ class Correctors:
             self._file(),
             region=region,
             registry=REGISTRY,
-            store=stores.pop(region),
-            others=stores,
-            clock=process.clock,
-            randomness=stream(self._scenario.seed, f"{process.name} ids"),
-            contract=self._scenario.contract is not None,
-            archive=self._supervisor.archive(process, self._scenario.faults),
+            given=GivenConnections(
+                store=stores.pop(region),
+                others=stores,
+                contract=self._scenario.contract is not None,
+                archive=self._supervisor.archive(process, self._scenario.faults),
+            ),
+            services=Services.of(
+                clock=process.clock,
+                randomness=stream(self._scenario.seed, f"{process.name} ids"),
+                registry=REGISTRY,
+            ),
         )
         with self._calling(process):
             try:

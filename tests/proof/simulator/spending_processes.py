@@ -22,6 +22,8 @@ from ledger.core.errors import (
 from ledger.core.keys import BUDGET_PREFIX
 from ledger.ledger import Ledger, budget_parts
 from ledger.limits.budget import Budget, Budgets
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Write
@@ -144,12 +146,13 @@ class SpendingProcesses:
                 scenario.files.right,
                 region=place[0],
                 registry=REGISTRY,
-                store=store,
-                others=stores,
-                clock=process.clock,
-                randomness=randomness,
-                contract=scenario.contract is not None,
-                archive=self._supervisor.archive(process, faults),
+                given=GivenConnections(
+                    store=store,
+                    others=stores,
+                    contract=scenario.contract is not None,
+                    archive=self._supervisor.archive(process, faults),
+                ),
+                services=Services.of(clock=process.clock, randomness=randomness, registry=REGISTRY),
             )
             stop = anyio.Event()
             try:

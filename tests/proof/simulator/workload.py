@@ -31,7 +31,9 @@ from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.demo.harness.tagged import digits
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.primitives.leases.state import lease_key
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -166,11 +168,16 @@ class Workload:
             file,
             region=store.region,
             registry=REGISTRY,
-            store=signing(store, self.scenario.seed, process.name),
-            clock=process.clock,
-            randomness=stream(self.scenario.seed, f"{process.name} ids"),
-            contract=self.scenario.contract is not None,
-            archive=self._supervisor.archive(process, self.scenario.faults),
+            given=GivenConnections(
+                store=signing(store, self.scenario.seed, process.name),
+                contract=self.scenario.contract is not None,
+                archive=self._supervisor.archive(process, self.scenario.faults),
+            ),
+            services=Services.of(
+                clock=process.clock,
+                randomness=stream(self.scenario.seed, f"{process.name} ids"),
+                registry=REGISTRY,
+            ),
         )
 
     async def _freeze(self, freeze: Freeze) -> None:

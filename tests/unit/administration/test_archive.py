@@ -20,6 +20,8 @@ from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged, InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 
 COUNTERS = ("one", "two")
 
@@ -248,9 +250,8 @@ async def test_rebuilt_table_is_the_same() -> None:
         Ledger(
             world.settings,
             region=WEST,
-            store=target.regions.replicas[WEST],
-            clock=world.world.clock,
-            archive=[world.place],
+            given=GivenConnections(store=target.regions.replicas[WEST], archive=[world.place]),
+            services=Services.of(clock=world.world.clock),
         ) as after,
         world.ledger() as before,
     ):
@@ -278,9 +279,8 @@ def ledger_of(world: ArchivedWorld, target: World) -> Ledger:
     return Ledger(
         world.settings,
         region=HOME,
-        store=target.regions.replicas[HOME],
-        clock=world.world.clock,
-        archive=[world.place],
+        given=GivenConnections(store=target.regions.replicas[HOME], archive=[world.place]),
+        services=Services.of(clock=world.world.clock),
     )
 
 
@@ -335,8 +335,7 @@ async def test_rebuilt_from_what_lost_its_race() -> None:
     async with Ledger(
         world.settings,
         region=HOME,
-        store=target.regions.replicas[HOME],
-        clock=world.world.clock,
-        archive=[world.place],
+        given=GivenConnections(store=target.regions.replicas[HOME], archive=[world.place]),
+        services=Services.of(clock=world.world.clock),
     ) as after:
         assert more.id in {entry.id async for entry in after.history("one")}

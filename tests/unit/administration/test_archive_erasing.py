@@ -11,6 +11,8 @@ from ledger.archive.places.copies import Copies
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Write
 
@@ -80,7 +82,10 @@ async def test_a_rebuild_after_an_erasure_knows_the_reversal() -> None:
     await Rebuild(home, Copies([world.place]), world.settings, now, random).run()
     assert SECRET not in shown(target)
     async with Ledger(
-        world.settings, region=HOME, store=home, clock=world.world.clock, archive=[world.place]
+        world.settings,
+        region=HOME,
+        given=GivenConnections(store=home, archive=[world.place]),
+        services=Services.of(clock=world.world.clock),
     ) as after:
         assert (await after.reverse(entry, note=SECRET)).id == reversal.id
 

@@ -22,7 +22,9 @@ from ledger.administration.estimating import (
 from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics, summed
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing import MemoryGlobalTable
@@ -226,10 +228,8 @@ class Metered:
         return Ledger(
             table.settings,
             region=home,
-            store=self._stores[home],
-            clock=table.clock,
-            randomness=seeded(3),
-            contract=True,
+            given=GivenConnections(store=self._stores[home], contract=True),
+            services=Services.of(clock=table.clock, randomness=seeded(3)),
         )
 
     async def merge(self) -> int:

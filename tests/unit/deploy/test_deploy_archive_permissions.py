@@ -27,6 +27,7 @@ from ledger.archive.places.memory import MemoryPlace
 from ledger.core.archive_urls import bucket_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.store.writes import Put
 
@@ -115,7 +116,11 @@ class World:
 
     def ledger(self, region: str) -> Ledger:
         """Return a ledger of a region."""
-        return Ledger(ARCHIVED, region=region, store=self.stores[region], archive=self.places)
+        return Ledger(
+            ARCHIVED,
+            region=region,
+            given=GivenConnections(store=self.stores[region], archive=self.places),
+        )
 
     async def merged(self) -> list[Entry]:
         """Write entries with notes and merge them."""

@@ -59,6 +59,7 @@ from ledger.limits.budget import Hold
 from ledger.limits.reclaiming import Regions, resolve_expired
 from ledger.limits.rights import Account, GrantName, key_of, rights_item
 from ledger.limits.spends import spend_of
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.lease import LeaseOptions
@@ -118,7 +119,11 @@ async def until(condition: Callable[[], Awaitable[bool]], *, tries_max: int = 50
 
 async def write_all(store: RecordingStore) -> None:
     """Write in every way that a caller has."""
-    async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
+    async with Ledger(
+        SETTINGS,
+        region=store.region,
+        given=GivenConnections(store=store),
+    ) as ledger:
         await ledger.record("customer1-balance", 3, note="refund")
         await ledger.record("customer2-balance", Decimal("-1.50"))
         await ledger.record_many([(f"counter-{number}", number) for number in range(1, 60)])
@@ -137,7 +142,11 @@ async def probe(recorder: Recorder) -> None:
 
 async def read_all(store: RecordingStore) -> None:
     """Read in every way that a caller has."""
-    async with Ledger(INDEXED, region=store.region, store=store) as ledger:
+    async with Ledger(
+        INDEXED,
+        region=store.region,
+        given=GivenConnections(store=store),
+    ) as ledger:
 
         async def has_left_a_hint() -> bool:
             await SystemClock().sleep(SETTINGS.settle)
@@ -232,7 +241,11 @@ async def test_the_watcher_has_just_enough_beside_the_reader() -> None:
     """A reader elsewhere decides a crossing through home, and needs nothing more for it."""
     recorder = Recorder()
     away, home = (recorder.store(region) for region in (OTHER, HOME))
-    async with Ledger(SETTINGS, region=OTHER, store=away, home=home) as ledger:
+    async with Ledger(
+        SETTINGS,
+        region=OTHER,
+        given=GivenConnections(store=away, home=home),
+    ) as ledger:
         await ledger.record("stock-7", 9)
         recorder.calls.clear()
         ledger.watch("stock-*", below=10, call=lambda _: None)
@@ -275,7 +288,11 @@ async def test_the_corrector_has_just_enough_beside_the_others() -> None:
     """What reversing and reconciling ask beyond recording and reading: all regions, and records."""
     recorder = Recorder()
     home, other = recorder.store(HOME), recorder.store(OTHER)
-    async with Ledger(SETTINGS, region=HOME, store=home, others={OTHER: other}) as ledger:
+    async with Ledger(
+        SETTINGS,
+        region=HOME,
+        given=GivenConnections(store=home, others={OTHER: other}),
+    ) as ledger:
         entry = await ledger.record("shelf", 3)
         recorder.calls.clear()
         assert await ledger.reverse(entry) == await ledger.reverse(entry)
@@ -606,7 +623,11 @@ async def test_the_spender_has_just_enough() -> None:
     stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
     for region in (HOME, OTHER):
         others = {name: store for name, store in stores.items() if name != region}
-        table = Table(settings, region=region, store=stores[region], others=others)
+        table = Table(
+            settings,
+            region=region,
+            given=GivenConnections(store=stores[region], others=others),
+        )
         async with table:
             budget = table.budget("key/42")
             if region == HOME:

@@ -19,6 +19,7 @@ from ledger.core.fold import COPIES
 from ledger.core.keys import net_sort_key
 from ledger.core.sums import SUM_PREFIX
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import START
 from ledger.writing.plan import Change
@@ -43,7 +44,7 @@ async def test_the_strict_writer_has_just_enough() -> None:
     keyed = [Change("customer1-balance", 1, key=f"order-{number}", at=START) for number in (1, 2)]
     for region in (HOME, OTHER):
         store = recorder.store(region)
-        async with Ledger(STRICT, region=region, store=store) as ledger:
+        async with Ledger(STRICT, region=region, given=GivenConnections(store=store)) as ledger:
             await ledger.record("customer1-balance", 3, note="refund")
             await ledger.record_many([(f"counter-{number}", number) for number in range(1, 60)])
             await ledger.record_together([("customer1-balance", -5), ("customer2-balance", 5)])

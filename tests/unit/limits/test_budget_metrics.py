@@ -11,7 +11,9 @@ from prometheus_client import CollectorRegistry
 from ledger import Table
 from ledger.core.errors import LedgerError, OutcomeUnknown, Unreachable
 from ledger.limits.outcomes import Refused
+from ledger.opening import GivenConnections
 from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.store.writes import Unknown, Write
 from ledger.testing import MemoryGlobalTable
 
@@ -28,8 +30,12 @@ def of(registry: CollectorRegistry, outcome: str) -> float:
 async def test_outcomes_are_counted_by_pattern() -> None:
     """Not by counter: there may be any number of those."""
     world, registry = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}}), CollectorRegistry()
-    parts = {"store": world.store(WEST), "others": {EAST: world.store(EAST)}, "clock": world.clock}
-    table = Table(world.settings, region=WEST, registry=registry, **parts)  # type: ignore[arg-type]
+    table = Table(
+        world.settings,
+        region=WEST,
+        services=Services.of(clock=world.clock, registry=registry),
+        given=GivenConnections(store=world.store(WEST), others={EAST: world.store(EAST)}),
+    )
     async with table, world.table(EAST) as east:
         await east.budget("key/42").create(10)
         world.replicate()
@@ -51,8 +57,12 @@ async def test_outcomes_are_counted_by_pattern() -> None:
 async def test_a_small_budget_is_not_written_while_nothing_is_spent() -> None:
     """It never has as much as a process wants ahead: only its time lets the grant go on."""
     world, registry = MemoryGlobalTable([EAST], budgets={"key/*": {}}), CollectorRegistry()
-    parts = {"store": world.store(EAST), "clock": world.clock}
-    table = Table(world.settings, region=EAST, registry=registry, **parts)  # type: ignore[arg-type]
+    table = Table(
+        world.settings,
+        region=EAST,
+        services=Services.of(clock=world.clock, registry=registry),
+        given=GivenConnections(store=world.store(EAST)),
+    )
     async with table:
         await table.budget("key/42").create(10)
         await table.budget("key/42").spend(Decimal("1.25"))
@@ -66,8 +76,12 @@ async def letting_through() -> AsyncIterator[tuple[Table, MemoryGlobalTable, Col
     """Open a table with a budget of 10 that lets spends through in an outage."""
     world = MemoryGlobalTable([EAST], budgets={"key/*": {"on_outage": "allow"}})
     registry = CollectorRegistry()
-    parts = {"store": world.store(EAST), "clock": world.clock}
-    table = Table(world.settings, region=EAST, registry=registry, **parts)  # type: ignore[arg-type]
+    table = Table(
+        world.settings,
+        region=EAST,
+        services=Services.of(clock=world.clock, registry=registry),
+        given=GivenConnections(store=world.store(EAST)),
+    )
     async with table:
         await table.budget("key/42").create(10)
         yield table, world, registry

@@ -6,7 +6,6 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from random import Random
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from support.budgets import (
     spend_item,
 )
 from support.compacting import World
-from support.ledgers import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST, seeded
 from support.off_clocks import MeasuringStore, OffClock
 from support.tiers import few_fast
 
@@ -46,6 +45,8 @@ from ledger.limits.recounting import recount_budget
 from ledger.limits.rights import NO_GRANT, Difference, GrantName, Rights
 from ledger.limits.spends import Spend, spend_of
 from ledger.limits.windows import limit_of
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START
@@ -68,10 +69,12 @@ async def opened_by(
         world.settings,
         region=EAST,
         registry=CollectorRegistry(),
-        store=own,
-        others=stores,
-        clock=OffClock(world.clock, off_seconds),
-        randomness=Random(7),  # noqa: S311 (repeatable)
+        given=GivenConnections(store=own, others=stores),
+        services=Services.of(
+            clock=OffClock(world.clock, off_seconds),
+            randomness=seeded(),
+            registry=CollectorRegistry(),
+        ),
     )
     async with table:
         yield table

@@ -1,11 +1,10 @@
 """Descriptions in one region and in two: what stays, what the last writer takes, what fails."""
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
-from support.ledgers import AWAY, HOME, make_ledger, make_settings, two_regions
+from support.ledgers import AWAY, HOME, make_ledger, make_settings, seeded, two_regions
 
 from ledger.core.descriptions import description_key
 from ledger.core.errors import (
@@ -17,6 +16,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.listing.describing import TRIES_MAX, Describer
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
@@ -30,8 +30,7 @@ def describer(store: Store, seed: int = 1) -> Describer:
     return Describer(
         store,
         make_settings(),
-        clock=ManualClock(instant=True),
-        randomness=Random(seed),  # noqa: S311 (repeatable)
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded(seed)),
     )
 
 
@@ -125,8 +124,7 @@ async def test_nothing_is_written_to_a_region_that_is_closed() -> None:
     closed = Describer(
         store,
         leaving,
-        clock=ManualClock(instant=True),
-        randomness=Random(1),  # noqa: S311 (repeatable)
+        services=Services.of(clock=ManualClock(instant=True), randomness=seeded(1)),
     )
     with pytest.raises(ContractConflict):
         await closed.describe("c", {"a": 1})

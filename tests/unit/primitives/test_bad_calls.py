@@ -13,6 +13,8 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
 )
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.table import Table
 
@@ -21,7 +23,12 @@ SURROGATE = "\ud800"  # no text of UTF-8
 
 def opened() -> Table:
     """Return a table in memory, to be opened."""
-    return Table(make_settings(), region=HOME, store=MemoryStore(HOME), randomness=seeded())
+    return Table(
+        make_settings(),
+        region=HOME,
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(randomness=seeded()),
+    )
 
 
 @pytest.mark.parametrize("method", ["counter", "sort-key"])

@@ -14,6 +14,8 @@ from support.silent import SilentStore
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.ids import sort_key, suffix_of
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.service.waiting import FLEET_SECONDS_MAX
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
@@ -45,7 +47,10 @@ def answered(
         settings = make_settings(index=("*",), budgets={"*": {}})
         await store.write(Put(contract_item(Contract(terms=settings.terms))))
         ledger = Ledger(
-            settings, region=HOME, store=store, clock=clock, randomness=seeded(), contract=True
+            settings,
+            region=HOME,
+            given=GivenConnections(store=store, contract=True),
+            services=Services.of(clock=clock, randomness=seeded()),
         )
         async with served(ledger=ledger) as service:
             clock.pass_by(61.0)
@@ -128,7 +133,12 @@ def test_many_changes_end_together(path: str, prefer: str | None, seconds: float
 
     async def main() -> None:
         store, clock = SilentStore(), ManualClock()
-        ledger = Ledger(make_settings(), region=HOME, store=store, clock=clock, randomness=seeded())
+        ledger = Ledger(
+            make_settings(),
+            region=HOME,
+            given=GivenConnections(store=store),
+            services=Services.of(clock=clock, randomness=seeded()),
+        )
         async with served(ledger=ledger) as service:
             answers = await _beside(service, store, clock, path, prefer)
             for answer, took in answers:

@@ -14,6 +14,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.totals.collection import read_known_net, read_net
@@ -58,7 +59,7 @@ async def test_a_long_collection_and_a_continued_one_refuse_it_too() -> None:
     """Where sums are kept in place of sort keys, and between reads, the net is checked as well."""
     store = MemoryStore(HOME, page_items_max=2)
     one_region = Settings(regions={HOME: {}}, read_keys_max=3, cache={"incremental": True})
-    async with Ledger(one_region, region=HOME, store=store) as ledger:
+    async with Ledger(one_region, region=HOME, given=GivenConnections(store=store)) as ledger:
         await ledger.record_many([("counter", 1)] * 11)
         assert (await ledger.total("counter", max_age=0)).value == 11
         store.table.set(FORGED, forged())

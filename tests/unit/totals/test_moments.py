@@ -13,6 +13,8 @@ from ledger.core.amounts import total_wide
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 
 
 def recounted(entries: list[Entry], at: datetime | date, *, effective: bool) -> Decimal:
@@ -104,8 +106,8 @@ async def test_without_an_archive() -> None:
     async with Ledger(
         plain,
         region=WEST,
-        store=world.world.regions.replicas[WEST],
-        clock=world.world.clock,
+        given=GivenConnections(store=world.world.regions.replicas[WEST]),
+        services=Services.of(clock=world.world.clock),
     ) as ledger:
         first = await ledger.record("counter", 1)
         await world.merge(by=world.world.instance("plain", settings=plain))

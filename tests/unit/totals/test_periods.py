@@ -15,6 +15,8 @@ from ledger import Ledger
 from ledger.core.entry import net_item
 from ledger.core.errors import InvalidInput, ReadTooSlow
 from ledger.core.fold import Collection
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
@@ -53,7 +55,10 @@ class Desk:
     def ledger(self) -> Ledger:
         """Return a ledger over the store."""
         return Ledger(
-            self.settings, region=HOME, store=self.store, clock=self.clock, randomness=self.random
+            self.settings,
+            region=HOME,
+            given=GivenConnections(store=self.store),
+            services=Services.of(clock=self.clock, randomness=self.random),
         )
 
     def fold(self, partition: str = "usage/a", *, after: timedelta = timedelta(0)) -> None:

@@ -13,6 +13,8 @@ from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import InvalidInput, ReadTooSlow
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.testing.clock import START, ManualClock
@@ -48,7 +50,12 @@ class Adversary(MemoryStore):
 def opened(store: Adversary, **overrides: object) -> Ledger:
     """Return a ledger over the store."""
     settings = make_settings(**overrides)
-    return Ledger(settings, region=HOME, store=store, clock=store.clock, randomness=seeded())
+    return Ledger(
+        settings,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(clock=store.clock, randomness=seeded()),
+    )
 
 
 async def test_a_balance_that_is_never_negative_reads_so_only_when_steady() -> None:

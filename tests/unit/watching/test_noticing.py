@@ -12,7 +12,9 @@ from ledger.core.contract import NO_HOME
 from ledger.core.errors import AccessDenied, Throttled
 from ledger.core.watches import Crossing, Phase
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
 from ledger.totals.reader import Reader
@@ -150,10 +152,10 @@ async def test_a_reader_elsewhere_decides_by_the_total_of_the_home() -> None:
     ledger = Ledger(
         make_settings(),
         region=AWAY,
-        store=MemoryStore(AWAY, away),
-        home=FaultyStore(place.store(), arrives),
-        clock=place.clock,
-        randomness=seeded(),
+        given=GivenConnections(
+            store=MemoryStore(AWAY, away), home=FaultyStore(place.store(), arrives)
+        ),
+        services=Services.of(clock=place.clock, randomness=seeded()),
     )
     async with ledger:
         ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
@@ -170,10 +172,10 @@ async def test_a_suspicion_that_is_confirmed_is_looked_at_once() -> None:
     ledger = Ledger(
         make_settings(),
         region=AWAY,
-        store=MemoryStore(AWAY, place.table),
-        home=FaultyStore(place.store(), counting),
-        clock=place.clock,
-        randomness=seeded(),
+        given=GivenConnections(
+            store=MemoryStore(AWAY, place.table), home=FaultyStore(place.store(), counting)
+        ),
+        services=Services.of(clock=place.clock, randomness=seeded()),
     )
     async with ledger:
         ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
@@ -252,10 +254,10 @@ async def test_a_total_that_only_another_region_shows_crosses_nothing() -> None:
     ledger = Ledger(
         make_settings(),
         region=AWAY,
-        store=MemoryStore(AWAY, away),
-        home=FaultyStore(place.store(), counting),
-        clock=place.clock,
-        randomness=seeded(),
+        given=GivenConnections(
+            store=MemoryStore(AWAY, away), home=FaultyStore(place.store(), counting)
+        ),
+        services=Services.of(clock=place.clock, randomness=seeded()),
     )
     async with ledger:
         ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
@@ -268,7 +270,12 @@ async def test_without_a_store_of_the_home_nothing_is_decided() -> None:
     """A ledger over a given store opens no connection by itself; the error is counted."""
     place, away = Place(), Table()
     place.change(9, table=away)
-    ledger = Ledger(make_settings(), region=AWAY, store=MemoryStore(AWAY, away), clock=place.clock)
+    ledger = Ledger(
+        make_settings(),
+        region=AWAY,
+        given=GivenConnections(store=MemoryStore(AWAY, away)),
+        services=Services.of(clock=place.clock),
+    )
     async with ledger:
         ledger.watch(LOW.counters, below=10, call=place.take)
         assert await read(ledger, place) == 9

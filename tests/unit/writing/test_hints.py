@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,9 @@ from ledger.core.errors import AccessDenied, StoreError, Throttled
 from ledger.core.hints import HINT_PARTITIONS, hint_for
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
@@ -179,7 +181,12 @@ async def test_closing_leaves_what_waits() -> None:
     store = MemoryStore(HOME)
     settings = make_settings(compactor={"hint_every": 1})
     clock = ManualClock(START)
-    async with Ledger(settings, region=HOME, store=store, clock=clock, randomness=seeded()) as one:
+    async with Ledger(
+        settings,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(clock=clock, randomness=seeded()),
+    ) as one:
         await one.record("counter", 1)
     assert len(MemoryStore(HOME, store.table).table.partitions) == 2
 
@@ -193,8 +200,13 @@ async def test_no_call_fails_for_a_hint() -> None:
 
     store = FaultyStore(MemoryStore(HOME), decide)
     settings = make_settings(compactor={"hint_every": 1})
-    async with Ledger(settings, region=HOME, store=store, randomness=seeded()) as ledger:
-        await ledger.record("counter", 1, key="k", at=ledger._clock.now())
+    async with Ledger(
+        settings,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(randomness=seeded()),
+    ) as ledger:
+        await ledger.record("counter", 1, key="k", at=datetime.now(UTC))
         await ledger.record_together([("counter", 1), ("counter", 2)])
         assert (await ledger.total("counter", max_age=0)).value == 4
 
@@ -252,7 +264,12 @@ async def test_closing_while_everything_is_cancelled_ends() -> None:
         async with anyio.create_task_group() as tasks:
 
             async def write() -> None:
-                ledger = Ledger(settings, region=HOME, store=store, randomness=seeded())
+                ledger = Ledger(
+                    settings,
+                    region=HOME,
+                    given=GivenConnections(store=store),
+                    services=Services.of(randomness=seeded()),
+                )
                 async with ledger:
                     await ledger.record_many([(f"c{number}", 1) for number in range(60)])
                     tasks.cancel_scope.cancel()

@@ -12,6 +12,8 @@ from support.ledgers import HOME, make_settings, make_writer, seeded
 
 from ledger.core import keys
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Query
@@ -102,7 +104,12 @@ async def test_shards_are_read_in_parallel() -> None:
     """The 16 shards of a counter take as long as one, by 16 queries at once."""
     clock = ManualClock(SINCE, instant=True)
     store = Slow(clock)
-    async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
+    async with Ledger(
+        NEW,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(clock=clock, randomness=seeded()),
+    ) as ledger:
         await ledger.record_many([("hot", number) for number in range(200)])
         total = await ledger.total("hot", max_age=0)
     assert total.value == sum(range(200))
@@ -125,5 +132,10 @@ async def test_a_process_with_the_old_file_repeats_harmlessly() -> None:
     """Processes that have not loaded the new file and those that have write each change once."""
     clock = ManualClock(instant=True)
     store = await written([OLD, NEW, OLD], clock)
-    async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
+    async with Ledger(
+        NEW,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(clock=clock, randomness=seeded()),
+    ) as ledger:
         assert (await ledger.total("hot", max_age=0)).value == 50

@@ -10,7 +10,9 @@ from anyio import Path
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import POISON, message, shown, truth
 
+from ledger.opening import GivenConnections
 from ledger.pipeline.sources.dead_letters import letter_of
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
@@ -34,7 +36,10 @@ async def test_the_settings_of_the_page_count(
     store, settings = MemoryStore(HOME), make_settings(**yaml.safe_load(block("yaml")))
     for _ in range(2):
         table = Table(
-            settings, region=HOME, store=store, clock=ManualClock(instant=True), randomness=seeded()
+            settings,
+            region=HOME,
+            given=GivenConnections(store=store),
+            services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
         )
         opening = table.pipeline("records.jsonl", "records.jsonl", dead_letters="dead.jsonl")
         async with table, opening as pipeline:

@@ -26,6 +26,8 @@ from ledger.demo.harness.checker import Outcome, TaggedChecker
 from ledger.demo.harness.table import TestTable
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Delete, Put
@@ -85,7 +87,10 @@ async def a_place(
         ledgers = {}
         for region, store in stores.items():
             ledgers[region] = Ledger(
-                chosen, region=region, store=store, clock=clock, randomness=seeded()
+                chosen,
+                region=region,
+                given=GivenConnections(store=store),
+                services=Services.of(clock=clock, randomness=seeded()),
             )
             await ledgers[region].__aenter__()
         mode = ReadMode("fresh", ledgers, 0.0, 0.0)

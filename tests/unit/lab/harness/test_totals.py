@@ -6,6 +6,8 @@ from support.ledgers import AWAY, HOME, make_settings, seeded
 
 from ledger.demo.harness.totals import RegionTotals, read_totals
 from ledger.ledger import Ledger
+from ledger.opening import GivenConnections
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
 
@@ -20,9 +22,8 @@ async def test_each_region_shows_what_it_has() -> None:
         return Ledger(
             settings,
             region=region,
-            store=store,
-            clock=ManualClock(instant=True),
-            randomness=seeded(),
+            given=GivenConnections(store=store),
+            services=Services.of(clock=ManualClock(instant=True), randomness=seeded()),
         )
 
     async with a_ledger(HOME, store) as home, a_ledger(AWAY, other) as away:

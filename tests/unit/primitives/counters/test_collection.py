@@ -7,6 +7,7 @@ from support.ledgers import HOME, make_services, make_settings, seeded
 
 from ledger import Ledger
 from ledger.core.errors import InvalidInput, RetryHorizonPassed
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import CollectionCounter, new_token
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
@@ -17,7 +18,12 @@ from ledger.testing.clock import ManualClock
 async def test_it_is_the_ledger_itself() -> None:
     """What the counter adds, an open ledger totals, and the other way round."""
     store, clock = MemoryStore(HOME), ManualClock(instant=True)
-    async with Ledger(make_settings(), region=HOME, store=store, clock=clock) as ledger:
+    async with Ledger(
+        make_settings(),
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=make_services(clock),
+    ) as ledger:
         counter = CollectionCounter(ledger, "counter", services=make_services(clock))
         assert await counter.add(Decimal("2.5")) == Applied()
         await ledger.record("counter", 1)

@@ -16,9 +16,11 @@ from ledger.core.errors import (
     InvalidInput,
 )
 from ledger.core.marker import Marker
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
 from ledger.primitives.counters.marking import marker_key
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
@@ -194,7 +196,12 @@ async def test_a_look_is_a_read_and_details_a_kilobyte() -> None:
 
 def test_without_async_it_is_the_same() -> None:
     """The twin takes details and looks markers up."""
-    table = Table(make_settings(), region=HOME, store=MemoryStore(HOME), randomness=seeded())
+    table = Table(
+        make_settings(),
+        region=HOME,
+        given=GivenConnections(store=MemoryStore(HOME)),
+        services=Services.of(randomness=seeded()),
+    )
     with sync.Table(table) as plain:
         counter = plain.counter("stock", method="marker", shards=2)
         counter.add(1, token="t", details=ORDER)

@@ -10,9 +10,11 @@ from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_services, make_settings, sample, seeded
 
 from ledger.core.errors import InvalidInput, SettingsError
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import MarkerCounter
 from ledger.primitives.counters.marking import marker_key
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
@@ -56,7 +58,12 @@ async def test_the_settings_name_the_table() -> None:
     """`marker_table` reaches counters of every method with markers, sharded or not."""
     store = MemoryStore(HOME)
     given = make_settings(marker_table=MARKS)
-    async with Table(given, region=HOME, store=store, randomness=seeded()) as table:
+    async with Table(
+        given,
+        region=HOME,
+        given=GivenConnections(store=store),
+        services=Services.of(randomness=seeded()),
+    ) as table:
         await table.counter("plain", method="marker").add(1, token="t")
         await table.counter("wide", method="marker-sharded").add(1, token="t")
         await table.counter("other", method="atomic").add(1, token="t")

@@ -16,8 +16,10 @@ from support.ledgers import AWAY, HOME, make_services, make_settings, sample, se
 from ledger import Table, sync
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
 from ledger.core.reconciled import Reconciled
+from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, AtomicCounter, OptimisticCounter
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore
@@ -225,9 +227,8 @@ def test_without_async_it_is_the_same() -> None:
     table = Table(
         make_settings(),
         region=HOME,
-        store=MemoryStore(HOME),
-        others={AWAY: MemoryStore(AWAY)},
-        randomness=seeded(),
+        given=GivenConnections(store=MemoryStore(HOME), others={AWAY: MemoryStore(AWAY)}),
+        services=Services.of(randomness=seeded()),
     )
     with sync.Table(table) as plain:
         for method in METHODS:

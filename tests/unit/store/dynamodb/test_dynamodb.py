@@ -23,6 +23,7 @@ from ledger.core.contract_item import Contract, contract_item
 from ledger.core.entry import Item
 from ledger.core.errors import KeyConflict, RequestRefused
 from ledger.ledger import Ledger
+from ledger.runtime.services import Services
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.writes import Applied, BatchOutcome, Put, Update
 from ledger.testing.clock import ManualClock
@@ -205,7 +206,11 @@ async def test_ledger_over_the_wire_counts_once(transport: str, lost: int) -> No
         server.play(otherwise=table)
         # The SDK signs by the machine's clock.
         now = datetime.now(UTC)
-        book = Ledger(settings, region=AWAY, clock=ManualClock(now, instant=True))
+        book = Ledger(
+            settings,
+            region=AWAY,
+            services=Services.of(clock=ManualClock(now, instant=True)),
+        )
         async with book:
             entry = await book.record(COUNTER, 5)
             await book.record(COUNTER, 1, key="k", at=now)
