@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from compactor.net_reads import NetReader
 from compactor.plan import Observation, Rules, older_than
@@ -35,25 +35,41 @@ PAGES_WHOLE_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a visit reads: up to the sort key `settled`, or `entries_max` entries of ours.
+class ReadExtent:
+    """How far a visit reads, and what of each entry; by default all entries, without dates.
 
-    It always reads up to the newest id that the net names. `waiting` are entries that it has to
-    read past: they wait for grants.
+    It reads up to the sort key `settled`, or `entries_max` entries of ours, and always up to the
+    newest id that the net names. `waiting` are entries that it has to read past: they wait for
+    grants. With `with_dates` it reads the effective dates of entries, with `with_items` whole
+    entries, as they are archived, and with `with_rights` then also what each region shows of the
+    budgets that entries at home name.
     """
 
-    settled: str
-    entries_max: int
+    settled: str | None = None
+    entries_max: int | None = None
     waiting: int = 0
+    with_dates: bool = False
+    with_items: bool = False
+    with_rights: bool = False
 
-    @staticmethod
-    def of(rules: Rules, *, now: datetime) -> "Reach":
-        """Return how far a visit by these rules has to read."""
-        return Reach(older_than(rules.settle, now=now), rules.fold_max + 1)
+    @classmethod
+    def of(cls, rules: Rules, partition: str, *, now: datetime) -> Self:
+        """Return what a visit of a collection by these rules has to read."""
+        return cls(
+            older_than(rules.settle, now=now),
+            rules.fold_max + 1,
+            with_dates=rules.needs_dates(partition),
+            with_items=rules.needs_items(partition),
+            with_rights=rules.has_budget(partition),
+        )
 
-    def past(self, waiting: int) -> "Reach":
+    def past(self, waiting: int) -> Self:
         """Return one that reads past so many entries, and as many again if they go on."""
-        return replace(self, waiting=waiting, entries_max=self.entries_max + 2 * waiting)
+        entries_max = None if self.entries_max is None else self.entries_max + 2 * waiting
+        return replace(self, waiting=waiting, entries_max=entries_max)
+
+
+EVERYTHING = ReadExtent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +105,13 @@ async def observe(
     *,
     home: str,
     clock: Clock,
-    reach: Reach | None = None,
-    with_dates: bool = False,
-    with_items: bool = False,
-    with_rights: bool = False,
+    extent: ReadExtent = EVERYTHING,
     nets: NetReader | None = None,
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
-    With a `reach` no further than that, otherwise all of it; `with_dates` also the effective dates
-    of entries; `with_items` whole entries, as they are archived; and `with_rights` then also what
-    each region shows of the budgets that entries at home name. Of entries that a call makes once
-    their records are looked for. `nets` reads the net at home
-    together with others', if nets are of one generation.
+    It reads as far as `extent` says. Of entries that a call makes once their records are looked
+    for. `nets` reads the net at home together with others', if nets are of one generation.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
@@ -117,43 +127,28 @@ async def observe(
     own = await _read_view(
         stores[home],
         partition,
-        upto=_enough(net, reach.settled if reach else None),
+        extent,
+        upto=_enough(net, extent.settled),
         least=_enough(net, ""),
-        entries_max=reach.entries_max + named if reach else None,
-        with_dates=with_dates,
-        with_items=with_items,
+        entries_max=None if extent.entries_max is None else extent.entries_max + named,
     )
-    upto = own.upto if own.upto is not None else _enough(net, reach.settled if reach else None)
+    upto = own.upto if own.upto is not None else _enough(net, extent.settled)
     others = [region for region in stores if region != home]
-    read = partial(
-        _read_view,
-        partition=partition,
-        upto=upto,
-        with_dates=with_dates,
-        with_items=with_items,
-    )
-    reads = [partial(read, stores[region]) for region in others]
+    reads = [partial(_read_view, stores[region], partition, extent, upto=upto) for region in others]
     views = dict(zip(others, await run_requests(reads, at_once=len(stores)), strict=True))
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
     }
     if nets is not None:
         _check_generation(collections, partition, nets.generation)
-    rights = await _rights(stores, partition, own.collection) if with_rights else {}
-    if rights and reach is not None and own.upto is not None:
-        waiting = _waiting(own.collection, rights, reach.settled)
-        if waiting > reach.waiting and own.pages < PAGES_WHOLE_MAX:
+    rights = await _rights(stores, partition, own.collection) if extent.with_rights else {}
+    if rights and extent.settled is not None and own.upto is not None:
+        waiting = _waiting(own.collection, rights, extent.settled)
+        if waiting > extent.waiting and own.pages < PAGES_WHOLE_MAX:
             # Open holds, or grants of a lost region: what comes after them is merged all the same.
+            further = extent.past(waiting)
             return await observe(
-                stores,
-                partition,
-                home=home,
-                clock=clock,
-                reach=reach.past(waiting),
-                with_dates=with_dates,
-                with_items=with_items,
-                with_rights=with_rights,
-                nets=nets,
+                stores, partition, home=home, clock=clock, extent=further, nets=nets
             )
     recorded = await _recorded(stores, partition, own.collection, net)
     seen = Observation(partition, net, collections, rights, recorded)
@@ -275,14 +270,14 @@ def lease_name(settings: Settings) -> str:
 async def _read_view(
     store: Store,
     partition: str,
+    extent: ReadExtent = EVERYTHING,
     *,
     upto: str | None = None,
     least: str | None = None,
     entries_max: int | None = None,
-    with_dates: bool = False,
-    with_items: bool = False,
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
+    with_dates, with_items = extent.with_dates, extent.with_items
     collection = Collection(
         partition=partition, with_dates=with_dates, with_items=with_items, with_records=True
     )

@@ -28,7 +28,7 @@ from compactor.indexing import Indexer
 from compactor.memory import MergeMemory
 from compactor.net_reads import NetReader
 from compactor.notes import Notes
-from compactor.observe import Observed, Reach, check_readable, observe, observe_nets
+from compactor.observe import Observed, ReadExtent, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold
 from compactor.pass_terms import PassTerms
 from compactor.plan import Observation, Plan, undeleted, unrecorded
@@ -256,10 +256,7 @@ class Pass:
                 partition,
                 home=settings.home,
                 clock=self._clock,
-                reach=Reach.of(rules, now=self._clock.now()),
-                with_dates=rules.needs_dates(partition),
-                with_items=rules.needs_items(partition),
-                with_rights=rules.has_budget(partition),
+                extent=ReadExtent.of(rules, partition, now=self._clock.now()),
                 nets=None if self._terms.has_lost else self._nets[self._home.region],
             )
             if rules.has_budget(partition):

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from compactor.discovery.hints import Book, read_hints
 from compactor.discovery.scan import load_cursor, next_search
-from compactor.observe import Observed, Reach, observe
+from compactor.observe import Observed, ReadExtent, observe
 from compactor.pass_terms import rules_of
 from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
 from compactor.succession import succeed
@@ -130,10 +130,7 @@ async def _preview(table: OpenTable, partition: str, *, clock: Clock) -> Collect
             partition,
             home=settings.home,
             clock=clock,
-            reach=Reach.of(rules, now=clock.now()),
-            with_dates=rules.needs_dates(partition),
-            with_items=rules.needs_items(partition),
-            with_rights=rules.has_budget(partition),
+            extent=ReadExtent.of(rules, partition, now=clock.now()),
         )
         return explained(observed, rules, settings, now=clock.now())
     except (DamagedItem, AmountOverflow) as error:

@@ -11,7 +11,7 @@ from ledger.opened import OpenedLedger
 from ledger.parts import check_age, counters_of
 from ledger.runtime.deadline import bounded, not_read
 from ledger.totals.cache import READS_AT_ONCE
-from ledger.totals.history import Bound, history
+from ledger.totals.history import Bound, HistoryRange, history
 from ledger.totals.periods import Asking, By, PeriodTotals
 from ledger.totals.total import Total
 
@@ -212,10 +212,7 @@ class Readings(OpenedLedger):
         await self._renew_to_read()
         entries = history(
             parts.store,
-            checked,
-            shards=parts.settings.current.shards_max(checked),
-            after=after,
-            before=before,
+            HistoryRange(checked, parts.settings.current.shards_max(checked), after, before),
             consistent=self.settings.consistent_reads,
             archive=await self._counted(parts.archive.reader()),
             settings=parts.settings,

@@ -36,7 +36,7 @@ from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, as_read, leads_to
 from ledger.runtime.calls import changing
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
@@ -47,7 +47,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Put, Unknown
-from ledger.totals.collection import read_collection
+from ledger.totals.collection import ReadBounds, read_collection
 from ledger.writing.plan import Change, Planned, checked_key
 from ledger.writing.planner import Planner
 
@@ -283,12 +283,10 @@ class Reconciler:
         read = await read_collection(
             self._store,
             partition,
-            clock=self._clock,
-            read_deadline=settings.read_deadline,
+            ElapsedTime(self._clock),
+            ReadBounds.of(settings, keys_max=KEYS_MAX),
             consistent=True,
-            keys_max=KEYS_MAX,
             border=border,
-            terms=settings.terms,
         )
         collection, net = read.collection, read.collection.net
         merged = Decimal(0) if net is None else net.change

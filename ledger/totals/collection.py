@@ -31,7 +31,7 @@ as long as the net does not change; see `ledger.settings.groups.CacheSettings`.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ledger.core import keys
 from ledger.core.contract import Terms
@@ -39,7 +39,8 @@ from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, DATED, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
-from ledger.runtime.clock import Clock, ElapsedTime
+from ledger.runtime.clock import ElapsedTime
+from ledger.settings import Settings
 from ledger.settings.groups import READ_KEYS_MAX
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -69,43 +70,54 @@ class CollectionRead(NamedTuple):
     base: Base | None = None
 
 
+class ReadBounds(NamedTuple):
+    """How many seconds a read may take, and how many sort keys it keeps.
+
+    `terms` are those of the contract under which it reads, valid as long as its requests; with None
+    it takes a net of any generation. (A tuple, as `CollectionRead`.)
+    """
+
+    deadline: float
+    keys_max: int = READ_KEYS_MAX
+    terms: Terms | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, *, keys_max: int | None = None) -> Self:
+        """Return the bounds by these settings, or with another `keys_max`."""
+        return cls(settings.read_deadline, keys_max or settings.read_keys_max, settings.terms)
+
+
 async def read_collection(
     store: Store,
     partition: str,
+    elapsed: ElapsedTime,
+    bounds: ReadBounds,
     *,
-    clock: Clock,
-    read_deadline: float,
     consistent: bool,
-    keys_max: int = READ_KEYS_MAX,
     base: Base | None = None,
     border: str | None = None,
     with_dates: bool = False,
-    elapsed: ElapsedTime | None = None,
-    terms: Terms | None = None,
 ) -> CollectionRead:
     """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
-    `terms` are those under which it is read, valid as long as its requests. `elapsed` is the
-    caller's last look at the time before the read; by default it begins now.
+    The read is timed from the last look at `elapsed`, which is before it begins.
 
     Raises:
         ReadTooSlow: every read took too long, or met a net that changed.
         DamagedItem: an item cannot be counted, or the net does not belong to this table.
     """
-    if elapsed is None:
-        elapsed = ElapsedTime(clock)
     for restarts in range(RESTARTS_MAX + 1):
         progress = Progress(
-            partition, keys_max=keys_max, base=base, border=border, with_dates=with_dates
+            partition, keys_max=bounds.keys_max, base=base, border=border, with_dates=with_dates
         )
-        read = await _read_once(store, progress, elapsed, read_deadline, consistent=consistent)
+        read = await _read_once(store, progress, elapsed, bounds.deadline, consistent=consistent)
         if read is not None:
-            check_generation(read.collection.net, partition, store.region, terms)
+            check_generation(read.collection.net, partition, store.region, bounds.terms)
             return read._replace(restarts=restarts) if restarts else read
         base = None
     raise ReadTooSlow(
         f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took longer"
-        f" than read_deadline ({read_deadline:g} s) or met a net that changed; merge the"
+        f" than read_deadline ({bounds.deadline:g} s) or met a net that changed; merge the"
         " collection, or raise read_deadline and observation_delay together"
     )
 

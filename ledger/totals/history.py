@@ -36,24 +36,32 @@ _END = keys.RESERVED
 _RULE = "bound must be a time with a zone or the id of an entry"
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRange:
+    """The entries of a counter's shards between two bounds, both excluded; None for no bound."""
+
+    counter: str
+    shards: int = 1
+    after: Bound = None
+    before: Bound = None
+
+
 async def history(
     store: Store,
-    counter: str,
+    asked: HistoryRange,
     *,
-    shards: int,
-    after: Bound,
-    before: Bound,
     consistent: bool,
     page_size: int | None = None,
     archive: ArchiveReader | None = None,
     settings: LiveSettings | None = None,
 ) -> AsyncIterator[Entry]:
-    """Yield the entries between two bounds, both excluded; see `Ledger.history`.
+    """Yield the entries of a range; see `Ledger.history`.
 
     With an archive a net of a generation that the contract in `settings` does not have is refused.
     """
-    first, last = _first(after), _last(before)
-    for bound in (after, before):
+    counter, shards = asked.counter, asked.shards
+    first, last = _first(asked.after), _last(asked.before)
+    for bound in (asked.after, asked.before):
         if isinstance(bound, str) and ids.parse(bound) is None:
             await _check_known(store, counter, shards, bound)
     if first is not None and last is not None and first.encode() > last.encode():
@@ -65,7 +73,7 @@ async def history(
     ]
     streams = [place.entries(archive) for place in places]
     async for entry in _merged(streams):
-        if entry.id not in (after, before):
+        if entry.id not in (asked.after, asked.before):
             yield entry
 
 

@@ -21,7 +21,7 @@ from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.collection import Base, CollectionRead, read_collection, read_net
+from ledger.totals.collection import Base, CollectionRead, ReadBounds, read_collection, read_net
 from ledger.totals.moments import moment_of, part_before
 from ledger.totals.periods import Asked, Asking, PeriodTotals, asked_of, period_totals
 from ledger.totals.seen import SeenNets
@@ -262,15 +262,12 @@ class Reader:
         found = await read_collection(
             self._store,
             partition,
-            clock=self._clock,
-            read_deadline=settings.read_deadline,
+            ElapsedTime(self._clock) if elapsed is None else elapsed,
+            ReadBounds.of(settings, keys_max=PERIOD_KEYS_MAX if with_times else None),
             consistent=consistent,
-            keys_max=PERIOD_KEYS_MAX if with_times else settings.read_keys_max,
             base=self._bases.get(partition) if continues else None,
             border=self._border(settings) if continues else None,
             with_dates=with_times,
-            elapsed=elapsed,
-            terms=settings.terms,
         )
         if continues:
             self._bases.keep(partition, found.base)

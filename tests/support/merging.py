@@ -26,11 +26,12 @@ from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
 from ledger.demo.harness.tagged import CHANGES_MAX, amount
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.runtime.clock import ElapsedTime
 from ledger.store.conditions import Absent
 from ledger.store.writes import Check, Put
 from ledger.testing.clock import ManualClock
 from ledger.testing.manual import ManualWorld, nothing
-from ledger.totals.collection import read_collection
+from ledger.totals.collection import ReadBounds, read_collection
 
 PARTITION = "counter"
 LEASE = "compactor"
@@ -191,8 +192,8 @@ class Walk:
             read = await read_collection(
                 self.world.replicas[region],
                 PARTITION,
-                clock=self.clock,
-                read_deadline=READ_DEADLINE_SECONDS,
+                ElapsedTime(self.clock),
+                ReadBounds(READ_DEADLINE_SECONDS),
                 consistent=True,
             )
         except ReadTooSlow:

@@ -40,6 +40,7 @@ from ledger.pipeline.core.registry import (
 )
 from ledger.pipeline.core.sums import add_in
 from ledger.pipeline.core.transitions import State
+from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
@@ -47,7 +48,7 @@ from ledger.settings.templates import template_of
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Delete, Put, Update
-from ledger.totals.collection import read_collection
+from ledger.totals.collection import ReadBounds, read_collection
 
 AUDIT = "audit"
 CATEGORIES_AT_ONCE = 16
@@ -273,11 +274,9 @@ class Audit(Task):
             await read_collection(
                 self.home,
                 keys.partition_key(category, shard),
-                clock=self.clock,
-                read_deadline=settings.read_deadline,
+                ElapsedTime(self.clock),
+                ReadBounds.of(settings),
                 consistent=True,
-                keys_max=settings.read_keys_max,
-                terms=settings.terms,
             )
             for shard in range(settings.shards_max(category))
         ]

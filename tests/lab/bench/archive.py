@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, Waiting
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, observe
+from compactor.observe import Observed, ReadExtent, observe
 from compactor.pass_terms import rules_of
 from compactor.plan import Rules, decide
 from lab.bench.measuring import Measured, Meter, peak_memory
@@ -39,7 +39,7 @@ from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 
 STAGES = ("archive", "history", "verify")
 FIGURES = ("s", "CPU s", "peak MB")
@@ -110,7 +110,9 @@ class Run:
 
     async def _decided(self, counter: str) -> tuple[Observed, NetChange]:
         stores = {REGION: self.store}
-        observed = await observe(stores, counter, home=REGION, clock=self.clock, with_items=True)
+        observed = await observe(
+            stores, counter, home=REGION, clock=self.clock, extent=ReadExtent(with_items=True)
+        )
         version = f"{self.random.getrandbits(VERSION_BITS):032x}"
         plan = decide(observed.observation, self.rules, now=self.clock.now(), version=version)
         if plan.fold is None or plan.folded != self.size:
@@ -136,10 +138,7 @@ class Run:
         for counter in self.counters:
             entries = history(
                 self.store,
-                counter,
-                shards=1,
-                after=None,
-                before=None,
+                HistoryRange(counter),
                 consistent=True,
                 archive=reader,
             )

@@ -158,17 +158,17 @@ def home_gone_decide(
 
 
 async def unseen_region(
-    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **reach: Any
+    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **extent: Any
 ) -> Observed:
     """Observe every region but the last."""
     seen = {region: store for region, store in stores.items() if region != [*stores][-1]}
     if home not in seen:
         seen[home] = stores[home]
-    return await _observe(seen, partition, home=home, clock=clock, **reach)
+    return await _observe(seen, partition, home=home, clock=clock, **extent)
 
 
 async def net_last(
-    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **_reach: Any
+    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **_extent: Any
 ) -> Observed:
     """Read the net after the entries."""
     reads = [partial(observe._read_view, store, partition) for store in stores.values()]  # noqa: SLF001

@@ -31,7 +31,7 @@ from ledger.core.ids import EPOCH, EntryIds, sort_key
 from ledger.core.values import Entry, NetChange
 from ledger.runtime.services import Services
 from ledger.testing.clock import ManualClock
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 
 REGIONS = (HOME, WEST, SOUTH)
 RULES = Rules(home=HOME, settle=10, fold_max=10, fold_min=1, fold_age=60, prune_min=1)
@@ -43,10 +43,7 @@ async def whole_history(
     """Return the history of a counter from table and archive."""
     found = history(
         world.regions.replicas[region],
-        counter,
-        shards=1,
-        after=None,
-        before=None,
+        HistoryRange(counter),
         consistent=True,
         page_size=2,
         archive=ArchiveReader(Copies(places)),

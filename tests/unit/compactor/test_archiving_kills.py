@@ -12,7 +12,7 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.store.wrappers.faults import Call, Fault, NeverArrived
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 
 REGIONS = (HOME, WEST, SOUTH)
 STEPS_MAX = 400
@@ -86,10 +86,7 @@ async def survives(at: int) -> bool:
     for region in REGIONS:
         found = history(
             world.regions.replicas[region],
-            "counter",
-            shards=1,
-            after=None,
-            before=None,
+            HistoryRange("counter"),
             consistent=True,
             archive=ArchiveReader(Copies([place])),
         )

@@ -10,7 +10,7 @@ from support.budgets import AT_HOME, AT_WEST, granted, put_rights, spend_item
 from support.compacting import SETTLE, World
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.observe import observe
+from compactor.observe import ReadExtent, observe
 from compactor.plan import Observation, Rules, decide
 from compactor.succession import succeed
 from ledger.core.budgets import BudgetRule
@@ -213,8 +213,7 @@ async def test_rights_are_read_after_the_entries_in_every_region() -> None:
         "counter",
         home=HOME,
         clock=ManualClock(instant=True),
-        with_items=True,
-        with_rights=True,
+        extent=ReadExtent(with_items=True, with_rights=True),
     )
     for region in REGIONS:
         shown = found.observation.rights[region]

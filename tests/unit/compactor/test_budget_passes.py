@@ -30,7 +30,7 @@ from compactor.budgets import Budgets, Later
 from compactor.context import MergeContext
 from compactor.discovery.scan import Finder
 from compactor.metrics import CompactorMetrics
-from compactor.observe import observe
+from compactor.observe import ReadExtent, observe
 from compactor.pass_terms import PassTerms, rules_of
 from compactor.preview import explained
 from compactor.report import CompactorReport
@@ -358,9 +358,8 @@ async def test_a_hold_of_a_lost_region_is_resolved_once_all_show_it_alike(*, ali
     )
     settings = limited_settings().under(terms, home=HOME)
     stores = {region: world.regions.replicas[region] for region in (HOME, SOUTH)}
-    observed = await observe(
-        stores, "counter", home=HOME, clock=world.clock, with_items=True, with_rights=True
-    )
+    extent = ReadExtent(with_items=True, with_rights=True)
+    observed = await observe(stores, "counter", home=HOME, clock=world.clock, extent=extent)
     budgets, report = budgets_of(world, stores, settings, Later())
     await budgets.resolve(observed)
     assert report.holds_expired == int(alike)
@@ -457,8 +456,9 @@ async def test_a_preview_says_what_waits_for_a_grant() -> None:
         "counter",
         home=HOME,
         clock=world.clock,
-        with_items=rules.needs_items("counter"),
-        with_rights=rules.has_budget("counter"),
+        extent=ReadExtent(
+            with_items=rules.needs_items("counter"), with_rights=rules.has_budget("counter")
+        ),
     )
     found = explained(observed, rules, settings, now=world.clock.now())
     assert (found.settled, found.folds) == (4, 0)

@@ -8,7 +8,7 @@ import pytest
 from support.compacting import HOLD, SETTLE, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.observe import Reach, observe
+from compactor.observe import ReadExtent, observe
 from compactor.pass_terms import rules_of
 from compactor.preview import CollectionPreview, explained, with_searches
 from ledger.core.errors import DamagedItem
@@ -26,9 +26,7 @@ async def previewed(world: World, **overrides: Any) -> CollectionPreview:
         "counter",
         home=HOME,
         clock=world.clock,
-        reach=Reach.of(rules, now=world.clock.now()),
-        with_items=rules.needs_items("counter"),
-        with_rights=rules.has_budget("counter"),
+        extent=ReadExtent.of(rules, "counter", now=world.clock.now()),
     )
     return explained(observed, rules, settings, now=world.clock.now())
 

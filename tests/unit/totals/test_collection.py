@@ -14,6 +14,7 @@ from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
+from ledger.runtime.clock import ElapsedTime
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.testing.clock import START, ManualClock
@@ -22,6 +23,7 @@ from ledger.totals.collection import (
     Base,
     CollectionRead,
     Progress,
+    ReadBounds,
     read_collection,
     read_net,
 )
@@ -73,10 +75,9 @@ async def read(
     return await read_collection(
         store,
         "c",
-        clock=ManualClock(instant=True),
-        read_deadline=15,
+        ElapsedTime(ManualClock(instant=True)),
+        ReadBounds(15, keys_max),
         consistent=True,
-        keys_max=keys_max,
         base=base,
         border=border,
     )

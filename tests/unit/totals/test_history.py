@@ -17,7 +17,7 @@ from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.testing.clock import START
-from ledger.totals.history import Bound, history
+from ledger.totals.history import Bound, HistoryRange, history
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -62,10 +62,7 @@ async def read(
     """Return a whole history."""
     entries = history(
         store,
-        "c",
-        shards=shards,
-        after=after,
-        before=before,
+        HistoryRange("c", shards, after, before),
         consistent=True,
         page_size=page_size,
     )
@@ -239,7 +236,7 @@ async def test_damaged_entry_is_named() -> None:
 async def test_pages_are_read_as_they_are_needed() -> None:
     """Who takes one entry pays for one page."""
     store = store_of(*[(START, n) for n in range(20)])
-    entries = history(store, "c", shards=1, after=None, before=None, consistent=True)
+    entries = history(store, HistoryRange("c"), consistent=True)
 
     await anext(entries)
 

@@ -25,6 +25,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
+from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
@@ -32,7 +33,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.collection import RESTARTS_MAX, read_collection
+from ledger.totals.collection import RESTARTS_MAX, ReadBounds, read_collection
 from ledger.totals.reader import Reader
 
 SETTINGS = make_settings()
@@ -376,7 +377,7 @@ async def test_without_the_restart_the_sum_would_be_wrong() -> None:
     clock = ManualClock(instant=True)
     store = merge_between_pages(clock, drop=True)
 
-    read = await read_collection(store, "c", clock=clock, read_deadline=1e9, consistent=True)
+    read = await read_collection(store, "c", ElapsedTime(clock), ReadBounds(1e9), consistent=True)
 
     assert read.restarts == 0
     assert read.collection.total() == Decimal(1111 + 11)

@@ -38,7 +38,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Delete, Outcome
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 from ledger.writing.plan import Change, plan
 
 LANE = f"{HOME}/lane"
@@ -176,7 +176,7 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
         assert await mended(store) == written
     assert shown(store.table) == truth(RAWS)
     assert (await audited(store)).differences == []
-    reading = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
+    reading = history(store, HistoryRange("risk/Delta"), consistent=True)
     notes = [entry.note async for entry in reading if entry.note]
     assert notes == ["pipeline: mended after audit 1"]
 

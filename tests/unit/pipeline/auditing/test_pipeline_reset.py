@@ -42,7 +42,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Check
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 from ledger.writing.plan import Change, plan
 
 LANE = f"{HOME}/lane"
@@ -179,7 +179,7 @@ async def test_entries_and_what_was_merged_of_them_are_taken_out_by_entries_that
     assert shown(store.table) == truth(RAWS)
     await reset(store, totals="entries", clock=clock)
     assert shown(store.table) == {}
-    reading = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
+    reading = history(store, HistoryRange("risk/Delta"), consistent=True)
     assert [entry.note async for entry in reading if entry.note] == ["pipeline: reset"]
 
 

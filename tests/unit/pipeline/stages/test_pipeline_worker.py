@@ -50,7 +50,7 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.writes import Action, Outcome, Rejected
 from ledger.testing.clock import ManualClock
-from ledger.totals.history import history
+from ledger.totals.history import HistoryRange, history
 
 
 async def test_the_newest_version_of_each_trade_counts() -> None:
@@ -114,7 +114,7 @@ async def test_entries_are_ordinary_ones() -> None:
     """History shows what reduce wrote as it shows any other entry, where entries are wanted."""
     store = MemoryStore(HOME)
     await lane_worker(deliveries(RAWS), store, totals="entries").run()
-    found = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
+    found = history(store, HistoryRange("risk/Delta"), consistent=True)
     entries = [one async for one in found]
     assert [(entry.change, entry.region, entry.at is not None) for entry in entries] == [
         (Decimal("42.50"), HOME, True)

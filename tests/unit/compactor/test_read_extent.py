@@ -10,7 +10,7 @@ import pytest
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from compactor import observe as observing
-from compactor.observe import Observed, Reach, observe
+from compactor.observe import EVERYTHING, Observed, ReadExtent, observe
 from compactor.plan import Plan, Rules, decide
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.ids import EntryId
@@ -55,19 +55,19 @@ def case(chance: Random, *, missing: float, merged: int) -> Case:
     return Case(regions, named)
 
 
-async def seen_by(one: Case, reach: Reach | None) -> Observed:
+async def seen_by(one: Case, extent: ReadExtent) -> Observed:
     """Observe a collection."""
     return await observe(
-        one.regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True), reach=reach
+        one.regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True), extent=extent
     )
 
 
 async def plans(one: Case) -> tuple[Plan, Plan]:
     """Return the plans made from all of a collection and from what a visit reaches."""
-    reach = Reach.of(RULES, now=NOW)
+    extent = ReadExtent.of(RULES, "counter", now=NOW)
     whole, part = [
         decide((await seen_by(one, how)).observation, RULES, now=NOW, version="v2")
-        for how in (None, reach)
+        for how in (EVERYTHING, extent)
     ]
     return whole, part
 
@@ -112,8 +112,8 @@ async def test_ending_before_the_ids_of_the_net_drops_visible_ones(
 ) -> None:
     """The negative control: a visit that ends before the net's ids takes them for gone."""
     monkeypatch.setattr(observing, "_enough", lambda _net, upto: upto)
-    tight = Reach(str(entry_id(NOW - timedelta(seconds=2900), 0)), 1)
-    monkeypatch.setattr(Reach, "of", staticmethod(lambda _rules, **_now: tight))
+    tight = ReadExtent(str(entry_id(NOW - timedelta(seconds=2900), 0)), 1)
+    monkeypatch.setattr(ReadExtent, "of", staticmethod(lambda *_rules, **_now: tight))
     assert await count_wrong(is_sound, missing=0.4) > CASES // 10
 
 
@@ -134,7 +134,7 @@ async def test_a_long_collection_is_read_in_part() -> None:
         reads += 1
 
     regions.before_page = count
-    seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
+    seen = await seen_by(Case(regions, ()), ReadExtent.of(RULES, "counter", now=NOW))
     assert reads == 1 + 3 * 2
     for view in seen.observation.views.values():
         assert len(view.entries) == 10
@@ -151,7 +151,7 @@ async def test_young_entries_are_not_read() -> None:
         item = entry_item(Entry("counter", str(one), Decimal(1)))
         for store in regions.replicas.values():
             store.table.set(("counter", str(one)), item)
-    seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
+    seen = await seen_by(Case(regions, ()), ReadExtent.of(RULES, "counter", now=NOW))
     assert all(len(view.entries) == 10 for view in seen.observation.views.values())
 
 
@@ -167,7 +167,7 @@ async def test_other_tools_entries_do_not_fill_the_view() -> None:
         for each in ours:
             item = entry_item(Entry("counter", str(each), Decimal(1)))
             store.table.set(("counter", str(each)), item)
-    seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
+    seen = await seen_by(Case(regions, ()), ReadExtent.of(RULES, "counter", now=NOW))
     plan = decide(seen.observation, RULES, now=NOW, version="v2")
     assert plan.folded == 5
 
@@ -181,6 +181,8 @@ async def test_the_newest_id_of_the_net_is_read_itself() -> None:
         regions.replicas[WEST].table.set(("counter", str(one)), item)
     for store in regions.replicas.values():
         store.table.set(("counter", "~net#0001"), net("counter", 3, named))
-    reach = Reach(str(named[0]), 100)  # a clock that was set back settles less than was folded
-    shown = (await seen_by(Case(regions, tuple(named)), reach)).observation
+    extent = ReadExtent(
+        str(named[0]), 100
+    )  # a clock that was set back settles less than was folded
+    shown = (await seen_by(Case(regions, tuple(named)), extent)).observation
     assert set(shown.views[WEST].entries) == set(map(str, named))
