@@ -33,7 +33,7 @@ class PassWatcher:
     def __init__(
         self, home: Store, watches: Watches, *, settings: LiveSettings, services: Services
     ) -> None:
-        reader = Reader(home, settings=settings, clock=services.clock, metrics=services.metrics)
+        reader = Reader(home, settings=settings, services=services)
         self._decider = Decider(
             home,
             partial(reader.total, consistent=True),

@@ -80,18 +80,12 @@ class Opening:
         live: LiveSettings = self.settings if view is None else view
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        writer = Writer(
-            store,
-            settings=live,
-            clock=services.clock,
-            randomness=services.randomness,
-            has_own_keys=self.has_own_keys,
-        )
+        writer = Writer(store, settings=live, services=services, has_own_keys=self.has_own_keys)
         writer.share(
             tasks, on_group=partial(services.metrics.group, self.region), spans=self._shared_spans()
         )
         stack.callback(writer.close)
-        reader = Reader(store, settings=live, clock=services.clock, metrics=services.metrics)
+        reader = Reader(store, settings=live, services=services)
         watcher = Watcher(
             self.watches,
             store,
@@ -107,8 +101,7 @@ class Opening:
             reader.total_in_time,
             region=self.region,
             settings=self.settings.cache,
-            clock=services.clock,
-            metrics=services.metrics,
+            services=services,
             tasks=tasks,
             on_read=watcher.saw,
             spans=self._shared_spans(),
@@ -128,7 +121,7 @@ class Opening:
             may_open=given.store is None,
         )
         stack.push_async_callback(feed.close)
-        made = store, live, services.clock, services.randomness
+        made = store, live, services
         late = LateAnswers(store, live, archive, hints)
         others = self._other_stores(stack, live)
         budgets = BudgetParts.of(

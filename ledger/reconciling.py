@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from random import Random
 
 from ledger.archive.access import OpenArchive
 from ledger.contract.home import check_home
@@ -36,8 +35,9 @@ from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, as_read, leads_to
 from ledger.runtime.calls import changing
-from ledger.runtime.clock import Clock, ElapsedTime
+from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -125,8 +125,7 @@ class Reconciler:
         self,
         store: Store,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         *,
         archive: OpenArchive,
         others: Callable[[], Awaitable[Mapping[str, Store]]],
@@ -134,12 +133,12 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._on_entry = on_entry
-        self._earlier = EarlierCalls(store, settings, clock, archive, others)
+        self._earlier = EarlierCalls(store, settings, services.clock, archive, others)
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
-        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+        self._clock = services.clock
+        self._random = services.randomness
+        self._planner = Planner(store.region, settings=settings, services=services)
+        self._retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
 
     async def reconcile(
         self,

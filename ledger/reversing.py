@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
-from random import Random
 
 from ledger.archive.access import OpenArchive, archived_of
 from ledger.archive.reading import archived_line
@@ -27,8 +26,8 @@ from ledger.core.ids import MICROSECOND
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, Made, as_read, leads_to
 from ledger.runtime.calls import changing
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_requests
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
@@ -70,8 +69,7 @@ class Reverser:
         self,
         store: Store,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         *,
         archive: OpenArchive,
         others: Callable[[], Awaitable[Mapping[str, Store]]],
@@ -79,12 +77,12 @@ class Reverser:
     ) -> None:
         self._store = store
         self._settings = settings
-        self._clock = clock
+        self._clock = services.clock
         self._archive = archive
         self._on_entry = on_entry
-        self._earlier = EarlierCalls(store, settings, clock, archive, others)
-        self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
-        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+        self._earlier = EarlierCalls(store, settings, services.clock, archive, others)
+        self._planner = Planner(store.region, settings=settings, services=services)
+        self._retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
 
     async def reverse(self, entry: Entry, wanted: Wanted, *, end: float = NEVER) -> Entry:
         """Write the opposite of an entry; see `Ledger.reverse`.

@@ -103,12 +103,7 @@ class Spender:
         self._metrics = services.metrics
         self._hints = hints
         self._late = late
-        self._planner = Planner(
-            access.store.region,
-            settings=access.settings,
-            clock=services.clock,
-            randomness=services.randomness,
-        )
+        self._planner = Planner(access.store.region, settings=access.settings, services=services)
         self._fetcher = Fetcher(access)
         self._let_through = LetThrough(access, noted=self._note_let_through)
         self._keepers: dict[tuple[str, str], Keeper] = {}

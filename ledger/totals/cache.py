@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import LedgerError
-from ledger.runtime.clock import Clock, ElapsedTime
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.clock import ElapsedTime
+from ledger.runtime.services import Services
 from ledger.settings.groups import CacheSettings
 from ledger.totals.total import Total
 
@@ -165,8 +165,7 @@ class TotalCache:
         *,
         region: str,
         settings: CacheSettings,
-        clock: Clock,
-        metrics: Metrics,
+        services: Services,
         tasks: TaskGroup,
         on_read: Callable[[Total], None] = _ignored,
         spans: "SharedSpans | None" = None,
@@ -180,8 +179,8 @@ class TotalCache:
         self._on_read = on_read
         self._region = region
         self._settings = settings
-        self._elapsed = ElapsedTime(clock)
-        self._metrics = metrics
+        self._elapsed = ElapsedTime(services.clock)
+        self._metrics = services.metrics
         self._tasks = tasks
         self._totals: OrderedDict[str, tuple[float, Total]] = OrderedDict()
         self._flights: dict[str, _Flights] = {}

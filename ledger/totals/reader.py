@@ -13,9 +13,9 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.periods import rule_of
-from ledger.runtime.clock import Clock, ElapsedTime
+from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.deadline import bounded, end_of
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import in_portions, run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -47,13 +47,11 @@ def read_seconds(settings: Settings) -> float:
 class Reader:
     """Reads totals in one region."""
 
-    def __init__(
-        self, store: Store, *, settings: LiveSettings, clock: Clock, metrics: Metrics
-    ) -> None:
+    def __init__(self, store: Store, *, settings: LiveSettings, services: Services) -> None:
         self._store = store
         self._settings = settings
-        self._clock = clock
-        self._metrics = metrics
+        self._clock = services.clock
+        self._metrics = services.metrics
         self._bases = Bases(settings.current.cache.counters_max)
         self._seen = SeenNets()
 

@@ -28,6 +28,7 @@ from ledger.core.errors import AccessDenied, InvalidInput, LedgerError
 from ledger.core.watches import Step, WatchState, decide
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -211,9 +212,8 @@ class Watcher:
     async def _decider(self) -> AsyncIterator[Decider]:
         """Open the home region."""
         async with self._opened_home() as store:
-            reader = Reader(
-                store, settings=self._settings, clock=self._clock, metrics=self._metrics
-            )
+            services = Services(self._clock, self._random, self._metrics)
+            reader = Reader(store, settings=self._settings, services=services)
             yield Decider(
                 store,
                 partial(reader.total, consistent=True),

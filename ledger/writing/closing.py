@@ -8,15 +8,14 @@ call goes on sending over closed connections.
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from functools import partial
-from random import Random
 from typing import TypeVar
 
 import anyio
 
 from ledger.core.errors import NotSent, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER, TIMEOUT, has_come
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing.plan import Planned
@@ -36,10 +35,8 @@ class _Calls:
 class ClosableSender(Sender):
     """A sender whose calls end when it is closed, or at a deadline."""
 
-    def __init__(
-        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
-    ) -> None:
-        super().__init__(store, settings=settings, clock=clock, randomness=randomness)
+    def __init__(self, store: Store, *, settings: LiveSettings, services: Services) -> None:
+        super().__init__(store, settings=settings, services=services)
         self._calls = _Calls()
         self._end = NEVER
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from random import Random
 from typing import cast
 
 from ledger.core import amounts, keys
@@ -11,7 +10,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.own_keys import KEY_BITS, own_keys
 from ledger.core.values import Entry, Spending
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.writing.plan import Change, Planned, plan, plan_group, replan
@@ -29,14 +28,13 @@ class Planner:
         region: str,
         *,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         has_own_keys: bool = False,
     ) -> None:
         self._region = region
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
         self._has_own_keys = has_own_keys
 
     def plan(

@@ -16,7 +16,6 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from random import Random
 
 import anyio
 
@@ -32,7 +31,7 @@ from ledger.core.errors import (
     safe_repeat,
 )
 from ledger.core.values import Entry
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -65,14 +64,15 @@ class Sender:
     The deadline is checked between requests.
     """
 
-    def __init__(
-        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
-    ) -> None:
+    def __init__(self, store: Store, *, settings: LiveSettings, services: Services) -> None:
         self._store = store
         self._settings = settings
-        self._clock = clock
+        self._clock = services.clock
         self._retrier = Retrier.of(
-            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+            store,
+            clock=services.clock,
+            randomness=services.randomness,
+            backoff=DEADLINE_BACKOFF,
         )
 
     async def put(self, planned: Planned) -> Entry:

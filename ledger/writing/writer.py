@@ -13,7 +13,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from random import Random
 from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
@@ -21,8 +20,8 @@ from anyio.abc import TaskGroup
 from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry, Spending
-from ledger.runtime.clock import Clock
 from ledger.runtime.deadline import NEVER
+from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing import large_write
@@ -48,24 +47,19 @@ class Writer:
         store: Store,
         *,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
         has_own_keys: bool = False,
     ) -> None:
         store = inserting(store, is_strict=settings.current.writer.strict)
         self._store = store
         self._live = settings
         self._settings = settings.current
-        self._clock = clock
+        self._clock = services.clock
         self._planner = Planner(
-            store.region,
-            settings=settings,
-            clock=clock,
-            randomness=randomness,
-            has_own_keys=has_own_keys,
+            store.region, settings=settings, services=services, has_own_keys=has_own_keys
         )
-        self._sender = Sender(store, settings=settings, clock=clock, randomness=randomness)
-        self._direct = ClosableSender(store, settings=settings, clock=clock, randomness=randomness)
+        self._sender = Sender(store, settings=settings, services=services)
+        self._direct = ClosableSender(store, settings=settings, services=services)
         self._combines = lru_cache(COMBINES_MAX)(self._settings.combines)
         self._group: GroupCommit | None = None
 

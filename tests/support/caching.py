@@ -7,10 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
-from support.ledgers import HOME, sample
+from support.ledgers import HOME, sample, seeded
 
 from ledger.core.errors import LedgerError
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings.groups import CacheSettings
 from ledger.testing.clock import START, ManualClock
 from ledger.totals.cache import TotalCache
@@ -95,8 +96,7 @@ async def world(*, free: bool = False, **settings: Any) -> AsyncIterator[World]:
             source.read,
             region=HOME,
             settings=CacheSettings(**settings),
-            clock=clock,
-            metrics=metrics,
+            services=Services(clock, seeded(), metrics),
             tasks=tasks,
         )
         yield World(source, clock, cache, metrics, tasks)

@@ -85,8 +85,7 @@ def make_writer(
     return Writer(
         store,
         settings=make_settings(**overrides),
-        clock=clock or ManualClock(instant=True),
-        randomness=seeded(seed),
+        services=Services.of(clock=clock or ManualClock(instant=True), randomness=seeded(seed)),
         has_own_keys=has_own_keys,
     )
 

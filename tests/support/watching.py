@@ -14,7 +14,6 @@ from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Watch, WatchState, state_key, state_of
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
-from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, Table
@@ -67,7 +66,7 @@ class Place:
     ) -> Decider:
         """Return what one process decides with."""
         store, live = store or self.store(), settings or make_settings()
-        reader = Reader(store, settings=live, clock=self.clock, metrics=Metrics())
+        reader = Reader(store, settings=live, services=Services.of(clock=self.clock))
         return Decider(
             store,
             partial(reader.total, consistent=True),

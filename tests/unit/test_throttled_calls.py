@@ -14,7 +14,7 @@ from ledger.core.errors import StoreError, Throttled
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseTerms
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.writes import Put
@@ -63,7 +63,7 @@ async def test_a_total(
     store: DynamoStore, transport: ThrottlingTransport, clock: ManualClock
 ) -> None:
     """A total of one partition."""
-    reader = Reader(store, settings=make_settings(), clock=clock, metrics=Metrics(None))
+    reader = Reader(store, settings=make_settings(), services=Services.of(clock=clock))
     with pytest.raises(Throttled):
         await reader.total("c")
     assert transport.sent == {"query": REQUESTS}

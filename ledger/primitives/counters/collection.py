@@ -166,14 +166,12 @@ class BareLedger:
             regions={store.region: {}},
             shards={"*": shards} if shards > 1 else {},
         )
-        clock, randomness = services.clock, services.randomness
-        self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
-        self._reader = Reader(store, settings=settings, clock=clock, metrics=services.metrics)
+        self._writer = Writer(store, settings=settings, services=services)
+        self._reader = Reader(store, settings=settings, services=services)
         self._reconciler = Reconciler(
             store,
             settings,
-            clock,
-            randomness,
+            services,
             archive=_no_archive,
             others=_no_others,
             on_entry=lambda _: None,

@@ -52,7 +52,9 @@ class Machine:
             owner=name,
         )
         self.writer = Writer(
-            self.home, settings=SETTINGS, clock=self.clock, randomness=seeded(int(off) % 97)
+            self.home,
+            settings=SETTINGS,
+            services=Services.of(clock=self.clock, randomness=seeded(int(off) % 97)),
         )
 
     def measure(self, off: float) -> None:

@@ -8,7 +8,7 @@ from support.caching import Source, world
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError, Throttled
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings.groups import CacheSettings
 from ledger.testing.clock import ManualClock
 from ledger.totals.cache import TotalCache
@@ -134,8 +134,7 @@ async def test_closing_ends_every_wait(turns: int) -> None:
                 source.read,
                 region=HOME,
                 settings=CacheSettings(),
-                clock=clock,
-                metrics=Metrics(),
+                services=Services.of(clock=clock),
                 tasks=tasks,
             )
 

@@ -13,7 +13,7 @@ from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.demo.harness.tagged import CHANGES_MAX, amount, describe_counts, digits
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -172,7 +172,7 @@ def id_of(key: str) -> EntryId:
 
 def reader_of(store: Store, *, clock: ManualClock, settings: Settings = SETTINGS) -> Reader:
     """Return a reader that reads only what is new."""
-    return Reader(store, settings=settings, clock=clock, metrics=Metrics())
+    return Reader(store, settings=settings, services=Services.of(clock=clock))
 
 
 async def live(seed: int, *, longest_flight: float = 60, keys_max: int = 50_000) -> str | None:

@@ -4,13 +4,14 @@ from decimal import Decimal
 
 import pytest
 from support.compacting import SETTLE, World
-from support.ledgers import HOME, WEST, make_settings, sample
+from support.ledgers import HOME, WEST, make_settings, sample, seeded
 
 from ledger.core.capacity import READ_UNIT_BYTES, item_size
 from ledger.core.entry import net_item
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings.groups import CompactorSettings
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
@@ -24,9 +25,8 @@ async def cost(store: MemoryStore) -> tuple[Total, float, float]:
     """Return a total, and the requests and read units that it took."""
     metrics = Metrics()
     metered = MeteredStore(store, metrics=metrics, clock=ManualClock(instant=True))
-    reader = Reader(
-        metered, settings=make_settings(), clock=ManualClock(instant=True), metrics=metrics
-    )
+    services = Services(ManualClock(instant=True), seeded(), metrics)
+    reader = Reader(metered, settings=make_settings(), services=services)
     total = await reader.total("counter")
     units = sample(metrics, "ledger_consumed_units_total", operation="query")
     return total, sample(metrics, "ledger_read_pages_sum"), units

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ledgers import HOME, make_settings, net, sample
+from support.ledgers import HOME, make_settings, net, sample, seeded
 from support.live import Live, SignedStore
 
 from ledger.core import keys
@@ -27,6 +27,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -76,8 +77,7 @@ def make_reader(
     return Reader(
         store,
         settings=settings,
-        clock=clock or ManualClock(instant=True),
-        metrics=metrics or Metrics(),
+        services=Services(clock or ManualClock(instant=True), seeded(), metrics or Metrics()),
     )
 
 
@@ -256,7 +256,7 @@ async def test_a_steady_read_is_consistent_whatever_the_settings_say() -> None:
     for entry in ids_of(5):
         put(store.table, "c", 1, entry)
     settings = make_settings(consistent_reads=False)
-    reader = Reader(store, settings=settings, clock=clock, metrics=Metrics())
+    reader = Reader(store, settings=settings, services=Services.of(clock=clock))
     await reader.steady_totals(["c"])
     assert store.consistent == [True] * 6
 
@@ -284,7 +284,7 @@ async def test_no_page_is_asked_for_past_the_view_of_the_contract(*, late: bool)
     store = SignedStore(HOME, clock)
     validity = Validity.of_read(START - timedelta(seconds=CONTRACT_LIFE + late), 0.0)
     live = Live(SHARDED, validity=validity)
-    reader = Reader(store, settings=live, clock=clock, metrics=Metrics())
+    reader = Reader(store, settings=live, services=Services.of(clock=clock))
     if late:
         with pytest.raises(ContractStale):
             await reader.total("wide")
@@ -301,7 +301,7 @@ async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
     for entry in ids_of(5):
         put(store.table, "c", 1, entry)
     settings = make_settings(consistent_reads=consistent)
-    reader = Reader(store, settings=settings, clock=clock, metrics=Metrics())
+    reader = Reader(store, settings=settings, services=Services.of(clock=clock))
 
     await reader.total("c")
 

@@ -5,12 +5,13 @@ from decimal import Decimal
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import HOME, make_settings, net
+from support.ledgers import HOME, make_settings, net, seeded
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, NetVanished
 from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.testing.clock import ManualClock
@@ -24,7 +25,7 @@ def make_reader(store: MemoryStore, **overrides: object) -> Reader:
     """Return a reader over a store."""
     settings = make_settings(**overrides)
     clock, metrics = ManualClock(instant=True), Metrics.of(CollectorRegistry())
-    return Reader(store, settings=settings, clock=clock, metrics=metrics)
+    return Reader(store, settings=settings, services=Services(clock, seeded(), metrics))
 
 
 @pytest.mark.parametrize("consistent", [True, False])

@@ -334,7 +334,7 @@ async def test_the_home_that_decides_is_the_one_in_force() -> None:
             metrics=Metrics(),
             tasks=tasks,
         )
-        reader = Reader(place.store(), settings=live, clock=place.clock, metrics=Metrics())
+        reader = Reader(place.store(), settings=live, services=Services.of(clock=place.clock))
         for now, values in ((moving, []), (settings, [9]), (moving, [9]), (moved, [9, 8])):
             live.current = now
             place.clock.pass_by(REFRESH_SECONDS)

@@ -11,6 +11,7 @@ from support.live import Live
 
 from ledger.core.contract import stricter
 from ledger.core.errors import ContractConflict
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
@@ -26,8 +27,8 @@ CHANGE = Change("c", 1)
 def writer_in(region: str) -> tuple[Writer, MemoryStore]:
     """Return a writer of a region under a pending change of the regions."""
     store = MemoryStore(region)
-    clock = ManualClock(instant=True)
-    return Writer(store, settings=SETTINGS, clock=clock, randomness=seeded()), store
+    services = Services.of(clock=ManualClock(instant=True), randomness=seeded())
+    return Writer(store, settings=SETTINGS, services=services), store
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,9 @@ async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) ->
     live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL), combine=combine))
     refused: list[str] = []
     async with anyio.create_task_group() as tasks:
-        writer = Writer(store, settings=live, clock=clock, randomness=seeded())
+        writer = Writer(
+            store, settings=live, services=Services.of(clock=clock, randomness=seeded())
+        )
         writer.share(tasks, on_group=lambda _size, _waiting: None)
         live.current = SETTINGS.replace(combine=combine).under(PENDING, home=HOME)
 

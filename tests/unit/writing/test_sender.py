@@ -14,6 +14,7 @@ from support.ledgers import HOME, make_settings, seeded
 from ledger.core.entry import entry_item
 from ledger.core.errors import NotSent, OutcomeUnknown, SignedTooLate, StoreError, Throttled
 from ledger.core.values import Entry
+from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial, Raises
@@ -84,14 +85,14 @@ class HalfStore(MemoryStore):
 
 def sender(store: Store, clock: ManualClock | None = None) -> Sender:
     """Return a sender on a clock whose sleeps are over at once."""
-    clock = clock or ManualClock(instant=True)
-    return Sender(store, settings=SETTINGS, clock=clock, randomness=seeded())
+    services = Services.of(clock=clock or ManualClock(instant=True), randomness=seeded())
+    return Sender(store, settings=SETTINGS, services=services)
 
 
 def closable(store: Store) -> ClosableSender:
     """Return a sender that can be closed."""
-    clock = ManualClock(instant=True)
-    return ClosableSender(store, settings=SETTINGS, clock=clock, randomness=seeded())
+    services = Services.of(clock=ManualClock(instant=True), randomness=seeded())
+    return ClosableSender(store, settings=SETTINGS, services=services)
 
 
 async def test_a_batch_names_as_unknown_only_what_it_did_not_report() -> None:

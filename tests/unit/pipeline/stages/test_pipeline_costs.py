@@ -204,7 +204,7 @@ class LiveCategory:
     async def read(self) -> float:
         """Return the read units of the category's total."""
         meter = Meter(self.table)
-        reader = Reader(meter.store, settings=self.settings, clock=self.clock, metrics=Metrics())
+        reader = Reader(meter.store, settings=self.settings, services=Services.of(clock=self.clock))
         assert (await reader.total(CATEGORY)).value == self.reduces
         return meter.units("read", operation="query")
 
