@@ -31,7 +31,6 @@ def lane_worker(
     metrics: PipelineMetrics | None = None,
     ledger_metrics: Metrics | None = None,
     clock: ManualClock | None = None,
-    seed: int = 7,
     on_counted: OnCounted | None = None,
     settings: Settings | None = None,
     **pipeline: Any,
@@ -46,7 +45,7 @@ def lane_worker(
         settings=settings or pipeline_settings(**pipeline),
         dead_letters=letters or DeadLetterList(),
         services=Services(
-            clock or ManualClock(instant=True), seeded(seed), ledger_metrics or Metrics()
+            clock or ManualClock(instant=True), seeded(), ledger_metrics or Metrics()
         ),
         metering=PipelineMetering(metrics or PipelineMetrics(), on_counted),
     )
