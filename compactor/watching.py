@@ -38,8 +38,7 @@ class PassWatcher:
             home,
             partial(reader.total, consistent=True),
             settings=settings,
-            clock=services.clock,
-            randomness=services.randomness,
+            services=services,
         )
         self._region = home.region
         self._watches = watches

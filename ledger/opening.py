@@ -92,9 +92,7 @@ class Opening:
             home=given.home,
             may_open=given.store is None,
             settings=live,
-            clock=services.clock,
-            randomness=services.randomness,
-            metrics=services.metrics,
+            services=services,
             tasks=tasks,
         )
         cache = TotalCache(

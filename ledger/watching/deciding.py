@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from random import Random
 
 import anyio
 
@@ -32,7 +31,7 @@ from ledger.core.watches import (
     state_key,
     state_of,
 )
-from ledger.runtime.clock import Clock
+from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Condition, Equals
@@ -72,14 +71,13 @@ class Decider:
         read: Callable[[str], Awaitable[Total]],
         *,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
+        services: Services,
     ) -> None:
         self._store = store
         self._read = read
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
+        self._clock = services.clock
+        self._random = services.randomness
 
     async def look(
         self,

@@ -19,15 +19,12 @@ from contextvars import Context
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import AccessDenied, InvalidInput, LedgerError
 from ledger.core.watches import Step, WatchState, decide
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings import Settings
@@ -129,9 +126,7 @@ class Watcher:
         home: Store | None = None,
         may_open: bool = True,
         settings: LiveSettings,
-        clock: Clock,
-        randomness: Random,
-        metrics: Metrics,
+        services: Services,
         tasks: TaskGroup,
     ) -> None:
         self._watches = watches
@@ -139,9 +134,9 @@ class Watcher:
         self._stores = [store, home] if home is not None else [store]
         self._may_open = may_open
         self._settings = settings
-        self._clock = clock
-        self._random = randomness
-        self._metrics = metrics
+        self._services = services
+        self._clock = services.clock
+        self._metrics = services.metrics
         self._tasks = tasks
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], _Suspicion] = OrderedDict()
@@ -212,14 +207,12 @@ class Watcher:
     async def _decider(self) -> AsyncIterator[Decider]:
         """Open the home region."""
         async with self._opened_home() as store:
-            services = Services(self._clock, self._random, self._metrics)
-            reader = Reader(store, settings=self._settings, services=services)
+            reader = Reader(store, settings=self._settings, services=self._services)
             yield Decider(
                 store,
                 partial(reader.total, consistent=True),
                 settings=self._settings,
-                clock=self._clock,
-                randomness=self._random,
+                services=self._services,
             )
 
     def _opened_home(self) -> AbstractAsyncContextManager[Store]:
@@ -237,7 +230,7 @@ class Watcher:
             home,
             metrics=self._metrics,
             clock=self._clock,
-            randomness=self._random,
+            randomness=self._services.randomness,
         )
 
     async def _serve(self, decider: Decider) -> None:

@@ -148,8 +148,7 @@ class Delivery:
             store,
             partial(ledger.total, max_age=0),
             settings=live_settings(ledger),
-            clock=services.clock,
-            randomness=services.randomness,
+            services=services,
         )
         self._position: Position | None = None
         self._is_down = False

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from support.ledgers import HOME, make_settings, seeded
+from support.ledgers import HOME, make_services, make_settings, seeded
 
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
@@ -66,13 +66,13 @@ class Place:
     ) -> Decider:
         """Return what one process decides with."""
         store, live = store or self.store(), settings or make_settings()
-        reader = Reader(store, settings=live, services=Services.of(clock=self.clock))
+        services = make_services(self.clock, seed)
+        reader = Reader(store, settings=live, services=services)
         return Decider(
             store,
             partial(reader.total, consistent=True),
             settings=live,
-            clock=self.clock,
-            randomness=seeded(seed),
+            services=services,
         )
 
     async def take(self, crossing: Crossing) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 import pytest
-from support.ledgers import AWAY, HOME, make_settings, sample, seeded
+from support.ledgers import AWAY, HOME, make_services, make_settings, sample, seeded
 from support.live import Live
 from support.watching import COUNTER, LOW, Place, made, read, watching
 
@@ -13,7 +13,6 @@ from ledger.core.errors import AccessDenied, Throttled
 from ledger.core.watches import Crossing, Phase
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
-from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
@@ -324,17 +323,16 @@ async def test_the_home_that_decides_is_the_one_in_force() -> None:
     async with anyio.create_task_group() as tasks:
         watches = Watches(settings)
         watches.add(Watched(LOW, place.take))
+        services = make_services(place.clock)
         watcher = Watcher(
             watches,
             place.store(),
             home=MemoryStore(AWAY, new),
             settings=live,
-            clock=place.clock,
-            randomness=seeded(),
-            metrics=Metrics(),
+            services=services,
             tasks=tasks,
         )
-        reader = Reader(place.store(), settings=live, services=Services.of(clock=place.clock))
+        reader = Reader(place.store(), settings=live, services=services)
         for now, values in ((moving, []), (settings, [9]), (moving, [9]), (moved, [9, 8])):
             live.current = now
             place.clock.pass_by(REFRESH_SECONDS)
