@@ -47,17 +47,13 @@ python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 
 SECTIONS = {
-    "Guides": [
-        "ledger/docs/howto/*",
-        "ledger/service/README",
-        *(
-            f"ledger/service/guides/{name}"
-            for name in ("stock", "votes", "accounts", "metering", "limits")
-        ),
-        *(f"ledger/limits/tutorials/{name}" for name in ("flash-sale", "ai-gateway")),
+    "Start": [
+        "ledger/docs/start/README",
+        *(f"ledger/docs/start/{name}" for name in ("counter", "budget", "pipeline", "words")),
     ],
-    "Using it": [
-        *(f"ledger/{name}/README" for name in ("client", "testing", "totals", "listing")),
+    "How to": ["ledger/docs/howto/README", "ledger/docs/howto/*"],
+    "Rules": [
+        *(f"ledger/{name}/README" for name in ("service", "client", "totals", "listing")),
         *(
             f"ledger/{name}/README"
             for name in ("limits", "watching", "feed", "webhooks", "archive", "pipeline")

@@ -1,6 +1,7 @@
 """The client: the methods of a ledger over HTTP, with the errors and values of the library.
 
-`Ledger` is async, `ledger.client.sync.Ledger` is not. See README.md beside this file.
+`Ledger` is async, `ledger.client.sync.Ledger` is not. See
+`ledger/docs/howto/call-from-a-client.md`.
 """
 
 from ledger.runtime.extras import needing

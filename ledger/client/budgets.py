@@ -108,7 +108,8 @@ class Hold:
 class Budgets:
     """Several budgets that one spend takes from, all or none; the narrowest comes first.
 
-    The methods are those of `ledger.limits.budget.Budgets`; README.md lists what differs.
+    The methods are those of `ledger.limits.budget.Budgets`; what differs is listed in
+    `ledger/docs/howto/call-from-a-client.md`.
     """
 
     def __init__(self, names: Sequence[str], calls: Calls) -> None:

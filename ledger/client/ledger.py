@@ -53,7 +53,8 @@ _CREATED = 201
 class Ledger(Reads):
     """Counters and balances behind the ledger's service of one region.
 
-    Methods, values and errors are those of `ledger.Ledger`; README.md lists what differs. Any
+    Methods, values and errors are those of `ledger.Ledger`; what differs is listed in
+    `ledger/docs/howto/call-from-a-client.md`. Any
     number of tasks of one asyncio event loop may use a ledger::
 
         async with Ledger.open("https://ledger.example", token=token) as ledger:

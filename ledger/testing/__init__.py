@@ -2,7 +2,8 @@
 
 `MemoryGlobalTable` is a global table whose replication and time a test moves by hand; its stores
 pass the conformance suite of every other store. `ledger.testing.plugin` has fixtures, for a table
-in memory and for a local global table that boto3 reaches, too. See README.md beside this file.
+in memory and for a local global table that boto3 reaches, too:
+`ledger/docs/howto/test-your-program.md`.
 
 Each name is loaded when it is first used: a test run pays for the fixtures that it uses.
 """

@@ -1,17 +1,27 @@
-"""The tutorials of budgets on both engines: what is sold and spent is the limit, exactly."""
+"""The programs about budgets on both engines: what is sold and spent is the limit, exactly."""
 
 import os
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import anyio
 import pytest
-from support.tutorials import THREE, program, three_regions
+from support.tutorials import (
+    THREE,
+    adding,
+    begin,
+    calling,
+    program,
+    spend_all,
+    spent,
+    three_regions,
+)
 
 from ledger.limits import fetching, sizes
 
-GATEWAY = "ledger/limits/tutorials/ai-gateway.md"
-SALE = "ledger/limits/tutorials/flash-sale.md"
+GATEWAY = "ledger/docs/howto/hold-an-amount.md"
+SALE = "ledger/docs/start/budget.md"
 IS_WHOLE = bool(os.environ.get("LEDGER_WHOLE"))
 ENGINES = ["memory", pytest.param("dynoxide", marks=pytest.mark.engines("dynoxide"))]
 PAUSE_SECONDS = 1.0
@@ -94,30 +104,29 @@ async def test_a_key_spends_no_more_than_its_cap(engine: str, tmp_path: Path) ->
         crashing, number = await regions.open(THREE[0])
         await tables[0].budget("key/42").create(10)
         await regions.table.wait_replicated()
-        gateways = [page["BudgetStore"](table) for table in tables]
-        held = await page["begin"](page["BudgetStore"](crashing), "open-1", "open-2")
+        store, most = page["BudgetStore"], Decimal(1)
+        calls = [calling(page, store(table, most)) for table in tables]
+        held = await begin(store(crashing, most), "open-1", "open-2")
         regions.kill(number)
         regions.cut(THREE[2])
-        made = await page["spend_all"](gateways, 60)
+        made = await spend_all(calls, 60)
         await regions.heal()
         await anyio.sleep(PAUSE_SECONDS + sizes.REFUSAL_SECONDS)
-        made += await page["spend_all"](gateways, 60)
+        made += await spend_all(calls, 60)
         await regions.table.wait_replicated()
-        spent = {await gateway.get_spend("42") for gateway in gateways}
-        assert (made, held, spent) == (8, 2, {10})
+        assert (made, held, {await spent(table) for table in tables}) == (8, 2, {Decimal(10)})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_counter_in_each_region_spends_twice_the_cap(engine: str, tmp_path: Path) -> None:
+async def test_a_counter_in_each_region_spends_twice_the_cap(engine: str) -> None:
     """The control: two regions that see each other spend 10 together, the third 10 again."""
-    page = program(GATEWAY, tmp_path)
     async with three_regions(engine) as regions:
-        counters = [page["RegionCounter"]((await regions.open(region))[0]) for region in THREE]
+        calls = [adding((await regions.open(region))[0]) for region in THREE]
         regions.cut(THREE[2])
-        spent = 0
+        made = 0
         for _ in range(12):
-            for counter in counters:
-                spent += await page["call"](counter, "call")
+            for call in calls:
+                made += await call("call", 1.0)
                 await anyio.sleep(0.1)  # more than replication takes between the other two
-        assert spent == 20
+        assert made == 20

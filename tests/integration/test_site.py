@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from support.examples import ROOT, guides, pages
+from support.examples import ROOT, pages
 from support.shared_builds import built_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.tools("sphinx")]
@@ -50,9 +50,9 @@ def build(folder: Path) -> None:
 
 
 def test_every_page_is_in_it(site: Path) -> None:
-    """Each README, guide and runbook is a page; what hosts open first leads to the front page."""
+    """Each README, howto and runbook is a page; what hosts open first leads to the front page."""
     runbooks = sorted(ROOT.glob("deploy/runbooks/*.md"))
-    expected = [*pages(), *guides(), *runbooks, ROOT / "deploy/README.md"]
+    expected = [*pages(), *runbooks, ROOT / "deploy/README.md"]
     built = [site / page.relative_to(ROOT).with_suffix(".html") for page in expected]
     assert len(runbooks) > 10
     assert [str(page) for page in built if not page.exists()] == []

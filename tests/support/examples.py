@@ -56,14 +56,9 @@ def root_logger_kept() -> Iterator[None]:
 
 
 def pages() -> list[Path]:
-    """Return every README, the guides and the documentation in `ledger/docs`."""
-    found = {*ROOT.rglob("README.md"), *guides(), *ROOT.glob("ledger/docs/**/*.md")}
+    """Return every README and the documentation in `ledger/docs`."""
+    found = {*ROOT.rglob("README.md"), *ROOT.glob("ledger/docs/**/*.md")}
     return [path for path in sorted(found) if _is_ours(path)]
-
-
-def guides() -> list[Path]:
-    """Return the guides and tutorials for whole programs."""
-    return sorted([*ROOT.glob("ledger/service/guides/*.md"), *ROOT.glob("ledger/*/tutorials/*.md")])
 
 
 def _is_ours(path: Path) -> bool:

@@ -1,10 +1,12 @@
-"""The programs of the tutorials of budgets, on three regions of a local global table."""
+"""The programs of the pages about budgets, on three regions of a local global table."""
 
 import runpy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from support.examples import examples
@@ -26,6 +28,53 @@ def program(page: str, folder: Path) -> dict[str, Any]:
     script = folder / "program.py"
     script.write_text(example.code, encoding="utf-8")
     return runpy.run_path(str(script))
+
+
+KEY = SimpleNamespace(api_key="42")
+Call = Callable[[str, float], Awaitable[bool]]
+"""Calls a model under a number, at a cost; False: rejected."""
+
+
+def calling(page: dict[str, Any], gateway: Any) -> Call:
+    """Return what calls a model through the gateway of a page, as the proxy does."""
+
+    async def call(number: str, cost: float) -> bool:
+        try:
+            await page["call"](gateway, number, cost)
+        except page["BudgetExceeded"]:
+            return False
+        return True
+
+    return call
+
+
+def adding(table: Table, limit: int = 10) -> Call:
+    """Return the control: looks at a counter in its region before a call, adds to it after."""
+
+    async def call(_number: str, cost: float) -> bool:
+        if (await table.ledger.total("spend/42", max_age=0)).value >= limit:
+            return False
+        await table.ledger.record("spend/42", Decimal(str(cost)))
+        return True
+
+    return call
+
+
+async def spend_all(calls: Sequence[Call], most: int) -> int:
+    """Call through each gateway in turn; return how many calls were made."""
+    return sum([await calls[n % len(calls)](f"call-{n}", 1.0) for n in range(most)])
+
+
+async def begin(gateway: Any, *numbers: str) -> int:
+    """Begin calls that do not end; return how many were let through."""
+    for number in numbers:
+        await gateway.async_pre_call_hook(KEY, None, {"litellm_call_id": number}, "acompletion")
+    return len(gateway.held)
+
+
+async def spent(table: Table) -> Decimal:
+    """Return what the key has spent and holds, as the region of this table shows it."""
+    return -(await table.ledger.total("key/42", max_age=0)).value
 
 
 @dataclass(slots=True)

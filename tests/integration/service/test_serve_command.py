@@ -88,12 +88,12 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
         assert process.wait(START_SECONDS_MAX) == 0
 
 
-README = Path(service.__file__).parent / "README.md"
+PAGE = Path(service.__file__).parents[1] / "docs/howto/serve-over-http.md"
 
 
-def readme_lines() -> list[list[str]]:
+def page_lines() -> list[list[str]]:
     """Return the words of each command of the set-up with a process for each region."""
-    _, _, section = README.read_text(encoding="utf-8").partition("## A process for each region")
+    _, _, section = PAGE.read_text(encoding="utf-8").partition("## Run it as in production")
     block = section.partition("```sh\n")[2].partition("```")[0]
     return [shlex.split(line) for line in block.splitlines()]
 
@@ -121,7 +121,7 @@ def started(folder: Path, words: list[str], until: str) -> Iterator[str]:
 @pytest.mark.slow
 def test_the_page_s_processes_serve_one_table(tmp_path: Path) -> None:
     """As they stand, but for the ports; a counter of one region is listed in the other."""
-    up, create, merge, *services = readme_lines()
+    up, create, merge, *services = page_lines()
     with ExitStack() as stack:
         stack.enter_context(started(tmp_path, up, "Ctrl-C stops it"))
         made = run_command(*create, folder=tmp_path)

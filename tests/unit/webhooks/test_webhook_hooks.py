@@ -7,7 +7,7 @@ import pytest
 import yaml
 from support.hooks import SECRET
 
-from ledger import webhooks
+import ledger
 from ledger.core.errors import LedgerError
 from ledger.webhooks.hooks import Hook, read_hooks
 
@@ -34,10 +34,10 @@ def test_a_file_names_what_goes_where(tmp_path: Path) -> None:
     assert SECRET not in repr(hooks)
 
 
-def test_the_readme_s_file_is_read_as_it_stands(tmp_path: Path) -> None:
+def test_the_file_of_the_how_to_is_read_as_it_stands(tmp_path: Path) -> None:
     """A bare `on:` is a key; true and yes are booleans where one is asked for."""
-    readme = (Path(webhooks.__file__).parent / "README.md").read_text(encoding="utf-8")
-    example = readme.partition("```yaml\n")[2].partition("```")[0]
+    page = (Path(ledger.__file__).parent / "docs/howto/react-to-changes.md").read_text("utf-8")
+    example = page.partition("```yaml\n")[2].partition("```")[0]
     hooks = read_hooks(written(tmp_path, example))
     assert {name: hook.on for name, hook in hooks.items()} == {
         "erp": "changes",

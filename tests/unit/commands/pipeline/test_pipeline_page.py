@@ -1,4 +1,4 @@
-"""The pipeline's page: its settings, as they are written."""
+"""The how-to of the pipeline: its settings, as they are written."""
 
 import re
 from importlib.resources import files
@@ -17,12 +17,12 @@ from ledger.store.memory import MemoryStore
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
 
-PAGE = (files("ledger.pipeline") / "README.md").read_text(encoding="utf-8")
+PAGE = (files("ledger") / "docs/howto/read-records-from-files.md").read_text(encoding="utf-8")
 
 
 def block(kind: str) -> str:
     """Return the page's only example of a kind."""
-    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    (found,) = re.findall(rf"^ *```{kind}\n(.*?)^ *```$", PAGE, flags=re.DOTALL | re.MULTILINE)
     return str(found)
 
 

@@ -1,4 +1,4 @@
-"""The requests that the service's README sends by curl are answered as it says."""
+"""The requests that the how-to of spending sends by curl are answered as it says."""
 
 import re
 import shlex
@@ -8,18 +8,16 @@ from pathlib import Path
 import httpx
 from support.serving import AWAY, HOME, Served, served
 
-from ledger import service
+import ledger
 from ledger.testing import MemoryGlobalTable
 
-README = Path(str(service.__file__)).with_name("README.md")
+PAGE = Path(ledger.__file__).with_name("docs") / "howto/limit-spending.md"
 PORTS = {8080: HOME, 8081: AWAY}
 
 
 def commands(section: str, now: str) -> Iterator[list[str]]:
     """Yield the words of each curl command of a section."""
-    text = (
-        README.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    )
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     for block in re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").replace("$NOW", now).splitlines():
             if line.startswith("curl "):
@@ -53,7 +51,7 @@ async def test_budgets_are_spent_as_the_page_says() -> None:
     async with served(table) as home, served(table, region=AWAY) as away:
         now = table.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         answers = []
-        for words in commands("Budgets", now):
+        for words in commands("Over HTTP", now):
             answers.append(await sent(words, {HOME: home, AWAY: away}))
             table.replicate()
         assert [answer.status_code for answer in answers] == [201, 201, 409]
