@@ -104,9 +104,7 @@ class Opening:
             on_read=watcher.saw,
             spans=self._shared_spans(),
         )
-        hints = Hints(
-            store, settings=live, clock=services.clock, metrics=services.metrics, tasks=tasks
-        )
+        hints = Hints(store, settings=live, services=services, tasks=tasks)
         stack.push_async_callback(hints.close)
         stack.push_async_callback(watcher.close)
         archive = self._archive(live)

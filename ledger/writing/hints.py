@@ -20,8 +20,7 @@ from anyio.abc import TaskGroup
 from ledger.core.errors import AccessDenied, StoreError
 from ledger.core.hints import Hint, ending_below, hint_for, ripe_hint
 from ledger.core.values import Entry
-from ledger.runtime.clock import Clock
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import is_cancelled, run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -113,13 +112,12 @@ class Hints:
         store: Store,
         *,
         settings: LiveSettings,
-        clock: Clock,
-        metrics: Metrics,
+        services: Services,
         tasks: TaskGroup,
     ) -> None:
         self._store = store
-        self._clock = clock
-        self._metrics = metrics
+        self._clock = services.clock
+        self._metrics = services.metrics
         self._tasks = tasks
         self._settings = settings
         every = settings.current.compactor.hint_every

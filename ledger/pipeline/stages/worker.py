@@ -252,8 +252,7 @@ class Pipeline:
             hints = Hints(
                 self._store,
                 settings=self._live,
-                clock=self._clock,
-                metrics=self._services.metrics,
+                services=self._services,
                 tasks=background,
             )
             try:

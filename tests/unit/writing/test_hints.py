@@ -67,7 +67,10 @@ async def desk(
     )
     async with anyio.create_task_group() as tasks:
         made = Hints(
-            FaultyStore(table, decide), settings=settings, clock=clock, metrics=metrics, tasks=tasks
+            FaultyStore(table, decide),
+            settings=settings,
+            services=Services(clock, seeded(), metrics),
+            tasks=tasks,
         )
         yield Desk(made, table, metrics, clock, calls)
         tasks.cancel_scope.cancel()
@@ -289,7 +292,8 @@ async def test_what_hints_cost(per_counter: int) -> None:
     metrics, clock, chance = Metrics(), ManualClock(START), seeded()
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     async with anyio.create_task_group() as tasks:
-        made = Hints(store, settings=make_settings(), clock=clock, metrics=metrics, tasks=tasks)
+        services = Services(clock, seeded(), metrics)
+        made = Hints(store, settings=make_settings(), services=services, tasks=tasks)
         count = 20_000
         for number in range(count):
             seconds, suffix = 1200 * number / count, chance.getrandbits(64)
