@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from random import Random
 
 from ledger.contract.opening import OpenTable, open_table
 from ledger.core.contract import Terms
@@ -31,7 +30,6 @@ from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit, Undecided, step_of
-from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -291,37 +289,37 @@ class RestoredBudgets(TableBudgets):
 
 @asynccontextmanager
 async def lost_rights(
-    settings: Settings, lost: str, *, clock: Clock, randomness: Random
+    settings: Settings, lost: str, *, services: Services
 ) -> AsyncIterator[LostRights]:
     """Open every region of the table, to see and to mint again what a lost one had.
 
     Raises:
         As `open_table`.
     """
-    async with _opened(settings, clock=clock, randomness=randomness) as found:
+    async with _opened(settings, services=services) as found:
         yield LostRights(*found, lost)
 
 
 @asynccontextmanager
 async def restored_budgets(
-    settings: Settings, *, clock: Clock, randomness: Random
+    settings: Settings, *, services: Services
 ) -> AsyncIterator[RestoredBudgets]:
     """Open every region of a table that was restored, to recount its budgets.
 
     Raises:
         As `open_table`.
     """
-    async with _opened(settings, clock=clock, randomness=randomness) as found:
+    async with _opened(settings, services=services) as found:
         yield RestoredBudgets(*found)
 
 
 @asynccontextmanager
 async def _opened(
-    settings: Settings, *, clock: Clock, randomness: Random
+    settings: Settings, *, services: Services
 ) -> AsyncIterator[tuple[Regions, Store, OpenTable, Services, Terms]]:
-    async with open_table(settings, clock=clock, randomness=randomness) as table:
+    opening = open_table(settings, clock=services.clock, randomness=services.randomness)
+    async with opening as table:
         current = table.view.current
-        regions = Regions(table.stores, current.terms, clock)
+        regions = Regions(table.stores, current.terms, services.clock)
         home = table.stores[current.home]  # the terms name none while it is moved
-        services = Services.of(clock=clock, randomness=randomness)
         yield regions, home, table, services, current.terms

@@ -16,9 +16,9 @@ from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.limits.calendar import Window
 from ledger.limits.lost import Stake
 from ledger.limits.rights import Account
-from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.printing import print_json, say
+from ledger.runtime.services import Services
 from ledger.settings import Settings
 
 AnyCounter = Annotated[
@@ -51,7 +51,7 @@ def reclaim(
     """
     settings = Settings.load(config)
     at_most = _most_of(most)
-    opening = partial(lost_rights, settings, lost, clock=SystemClock(), randomness=system_random())
+    opening = partial(lost_rights, settings, lost, services=Services.of())
 
     async def look() -> tuple[list[Window], list[tuple[Window, Account, Stake]]]:
         async with opening() as rights:
@@ -105,7 +105,7 @@ def recount(
     settings = Settings.load(config)
 
     async def counted() -> Restored:
-        opening = restored_budgets(settings, clock=SystemClock(), randomness=system_random())
+        opening = restored_budgets(settings, services=Services.of())
         async with opening as budgets:
             return await budgets.recount(counter or None)
 

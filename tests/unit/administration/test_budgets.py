@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from support.budgets import spend_item
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger.administration import budgets
 from ledger.administration.budgets import LostRights, RestoredBudgets, lost_rights
@@ -65,7 +65,7 @@ async def after_a_loss(
         yield OpenTable({HOME: world.store(HOME)}, view)
 
     monkeypatch.setattr(budgets, "open_table", opened)
-    opening = lost_rights(world.settings, LOST, clock=world.clock, randomness=seeded())
+    opening = lost_rights(world.settings, LOST, services=make_services(world.clock))
     async with opening as rights:
         terms = replace(
             rights.regions.terms, regions=(HOME,), lost=(LOST,), given_up_at=lost_at, generation=2
@@ -122,7 +122,7 @@ async def test_while_the_home_is_moved_nothing_is_reclaimed(
         yield table
 
     monkeypatch.setattr(budgets, "open_table", opened)
-    opening = lost_rights(world.settings, LOST, clock=world.clock, randomness=seeded())
+    opening = lost_rights(world.settings, LOST, services=make_services(world.clock))
     async with opening as rights:
         with pytest.raises(ContractChangeRefused, match=f"must name {LOST} as lost"):
             await rights.counters("key/42")

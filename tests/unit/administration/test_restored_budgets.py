@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.ledgers import seeded
+from support.ledgers import make_services
 
 from ledger import Hold, Ledger, Table
 from ledger.administration import budgets
@@ -90,7 +90,7 @@ class Desk:
             yield OpenTable({region: world.store(region) for region in (HOME, WEST)}, view)
 
         self.monkeypatch.setattr(budgets, "open_table", opened)
-        opening = restored_budgets(world.settings, clock=world.clock, randomness=seeded())
+        opening = restored_budgets(world.settings, services=make_services(world.clock))
         async with opening as found:
             terms = replace(found.regions.terms, closed=closed)
             of_these = replace(found, regions=replace(found.regions, terms=terms))
