@@ -27,8 +27,12 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.service.turns`), probes in a row of their own; one whose caller
   has left before its turn is dropped.
-- An error in what follows a request whose answer is under way ends the connection after the answer:
-  the answer of a change is never replaced by that of the next request.
+- Requests that come together are answered in order. The time of a body begins with the turn of its
+  request.
+- An error in what follows a request whose answer is under way is answered after that answer, and
+  ends the connection: no request behind the error begins.
+- A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
+  TLS there is no such half: asyncio ends both directions at once.
 """
 
 import asyncio
@@ -111,10 +115,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._on_refused = on_refused
         self._problem = _BAD_HTTP
         self._answered: RequestResponseCycle | None = None
+        self._last: Problem | None = None
         self._early = self._held = b""
         self._handshake: asyncio.Task[None] | None = None
         self._late_at = self._stalled_at = inf
         self._is_open = self._is_resting = self._is_deaf = self._is_due = False
+        self._has_ended = False
         self._is_in_head = True
         self._head_bytes = self._fields = self._overhead = self._body_left = self._dropped = 0
 
@@ -219,6 +225,26 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self._held) > HELD_BYTES_MAX:
             self._refuse(_BAD_HTTP)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether to go on: a caller who sends nothing more still gets its answers."""
+        self._has_ended = self.scheme == "http"
+        if self._answered is not None:
+            self._answered.message_event.set()
+        return self._has_ended and self._is_unanswered
+
+    @property
+    def _is_unanswered(self) -> bool:
+        """Return whether there is a whole request to answer; half a body comes to no end."""
+        if self._held or self._is_due:
+            return True
+        answered = self._answered
+        return self._is_answering and (self._is_deaf or answered is None or not answered.more_body)
+
+    def _close_if_answered(self) -> None:
+        """Close after the last answer of a caller who sends nothing more."""
+        if self._has_ended and not self._is_unanswered:
+            self.transport.close()
+
     def _parse_held(self) -> bool:
         """Parse what is held in the next round; return whether there is any that may be parsed."""
         if not self._held or self.pipeline:
@@ -237,6 +263,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
         if not self._is_untaken and not self.pipeline:
             self.flow.resume_reading()
+        self._close_if_answered()
 
     @property
     def _is_untaken(self) -> bool:
@@ -315,6 +342,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(BODY_SECONDS_MAX)
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
+        if self.pipeline:
+            self._late_at = inf  # nothing more is parsed until its turn
 
     def _check_target(self, host: bytes | None) -> None:
         """Check what the application gets in parts.
@@ -379,23 +408,41 @@ class BoundedProtocol(HttpToolsProtocol):
             self._connections.take(self)
             await self.flow.drain()
 
-        await app(scope, receive, hand_over)
+        is_whole = False
+
+        async def receive_until_end() -> Any:
+            nonlocal is_whole
+            if not (is_whole and self._has_ended):
+                message: Any = await receive()
+            if is_whole and self._has_ended:
+                return {"type": "http.disconnect"}
+            is_whole = not message.get("more_body", False)
+            return message
+
+        await app(scope, receive_until_end, hand_over)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless one waits already, or the connection ends."""
-        is_last = not self.pipeline
-        super().on_response_complete()
+        """Go on with the next request, wait for one, or end the connection."""
+        answered, is_last = self._answered, not self.pipeline
+        super().on_response_complete()  # which begins the next one
         if self.transport.is_closing():
             self._wait(STALL_SECONDS_MAX)
-        elif self._answered is not None and self._answered.more_body:
+        elif self._last is not None:
+            self._end_by(self._last)
+        elif answered is not None and answered.more_body:
             self._drop_rest()
-        elif is_last:
+        elif not is_last:
+            if self.cycle.more_body:
+                self._wait(BODY_SECONDS_MAX)
+            self._parse()  # what came of its body is there before it begins
+        else:
             self._connections.wait(self)
             if self._late_at == inf:  # else a part of a request has come already
                 self._is_resting = True
                 # uvicorn closes it before, but waits for what was not taken.
                 self._wait(self.timeout_keep_alive + STALL_SECONDS_MAX)
         self._parse_held()
+        self._close_if_answered()
 
     def _drop_rest(self) -> None:
         """End the answer, and drop the rest of the body until the caller has left.
@@ -424,7 +471,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(self._problem)
 
     def _refuse(self, problem: Problem) -> None:
-        """End the connection by a problem, or, where another request is answered, after that."""
+        """End the connection by a problem, after the answer that is under way, if there is one."""
         if self._is_deaf:
             return
         self._is_deaf = True
@@ -432,7 +479,7 @@ class BoundedProtocol(HttpToolsProtocol):
         answered = self._answered
         if answered is not None and self._is_answering:
             if answered is not self.cycle or not answered.more_body:
-                answered.keep_alive = False
+                self._last = problem
                 self.pipeline.clear()
                 self._late_at = inf
                 return
@@ -441,6 +488,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if answered.response_started:
                 self.end()
                 return
+        self._end_by(problem)
+
+    def _end_by(self, problem: Problem) -> None:
         self.transport.write(b"".join(answer_of(problem, self.server_state.default_headers)))
         self.transport.close()
         self._wait(STALL_SECONDS_MAX)

@@ -422,9 +422,12 @@ async def test_a_request_under_way_has_the_time_that_it_takes() -> None:
     assert caller.wire.statuses == [200]
 
 
-@pytest.mark.parametrize("follows", [b"no request\r\n\r\n", HEAD + b"A: " + LONG, b"GET / HT"])
-async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes) -> None:
-    """What cannot be parsed, is too long, or late, ends the connection after that answer."""
+@pytest.mark.parametrize(
+    ("follows", "status"),
+    [(b"no request\r\n\r\n", 400), (HEAD + b"A: " + LONG, 431), (b"GET / HT", 408)],
+)
+async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes, status: int) -> None:
+    """What is no HTTP, too long or late is answered after it, and ends the connection."""
     app = Answers()
     app.may_answer.clear()
     caller = Caller(app)
@@ -433,12 +436,136 @@ async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes) -
     assert caller.wire.sent == b""
     app.may_answer.set()
     await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, status], True)
+    assert caller.wire.sent.lower().count(b"connection: close") == 1
+
+
+GET = b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n"
+IN_CHUNKS = CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"
+LATER = HEAD + b"Content-Length: 40000\r\n\r\n" + b" " * 40_000
+TOGETHER = [[GET, WHOLE], [GET, IN_CHUNKS], [WHOLE, WHOLE], [GET, LATER, GET], [IN_CHUNKS, GET]]
+
+
+@pytest.mark.parametrize("status", [200, 401, 404])
+@pytest.mark.parametrize("sent", TOGETHER)
+async def test_requests_that_come_together_are_answered_in_order(
+    sent: list[bytes], status: int
+) -> None:
+    """Each once, with a body or without, whatever is answered to the ones before."""
+    read = list[bytes]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        read.append(await Request(scope, receive).body())
+        await PlainTextResponse(str(len(read)), status)(scope, receive, send)
+
+    caller = Caller(app)
+    await caller.send(b"".join(sent))
+    await settled()
+    assert caller.wire.statuses == [status] * len(sent)
+    assert [answer[-1:] for answer in caller.wire.sent.split(b"HTTP/1.1 ")[1:]] == [
+        b"%d" % number for number in range(1, len(sent) + 1)
+    ]
+    assert [len(body) for body in read] == [
+        {GET: 0, LATER: 40_000}.get(request, 2) for request in sent
+    ]
+    assert not caller.wire.is_ended
+    assert not caller.wire.is_closing()
+    caller.later(HEAD_SECONDS_MAX)
+    assert not caller.wire.is_closing()
+
+
+async def test_a_body_that_has_come_is_there_when_its_request_begins() -> None:
+    """Behind another request as well: an endpoint that reads no body ends no connection."""
+    caller = Caller(PlainTextResponse("no", 401))
+    await caller.send((WHOLE + IN_CHUNKS) * 3)
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_ended) == ([401] * 6, False)
+    assert b"connection: close" not in caller.wire.sent
+
+
+async def test_the_time_of_a_body_begins_with_the_turn_of_its_request() -> None:
+    """Its caller has sent it, and waits for the answer before."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(GET + HEAD + b"Content-Length: 2\r\n\r\n{")
+    caller.later(BODY_SECONDS_MAX)
+    app.may_answer.set()
+    await settled()
+    caller.later(BODY_SECONDS_MAX - 1)
+    assert caller.wire.statuses == [200]
+    caller.later(BODY_SECONDS_MAX)
+    assert caller.wire.statuses == [200, 408]
+
+
+async def test_behind_an_answer_that_ends_its_connection_no_request_begins() -> None:
+    """Whose caller knows by that answer that the next one may be sent again."""
+    app = Answers()
+    caller = Caller(app)
+    last = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
+    await caller.send(WHOLE + last + WHOLE)
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], True)
+    assert caller.wire.sent.count(b"connection: close") == 1
+    assert app.read == [b"{}", b"{}"]
+
+
+@pytest.mark.parametrize("sent", [[GET], [WHOLE], [IN_CHUNKS], *TOGETHER])
+async def test_a_caller_who_sends_nothing_more_is_answered(sent: list[bytes]) -> None:
+    """A client may shut its writing side after the last request; then the connection ends."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    caller.protocol.data_received(b"".join(sent))
+    assert caller.protocol.eof_received()
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([], False)
+    app.may_answer.set()
+    await settled()
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200] * len(sent), True)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", HEAD + b"Content-Length: 2\r\n\r\n{", GET])
+async def test_a_caller_who_ends_with_nothing_to_answer_has_left(sent: bytes) -> None:
+    """What has come in part comes to no end; asyncio closes the connection then."""
+    caller = Caller(Answers())
+    await caller.send(sent)
+    assert not caller.protocol.eof_received()
+
+
+async def test_half_a_request_behind_another_ends_with_the_answer_of_that() -> None:
+    """Nobody sends the rest."""
+    app = Answers()
+    app.may_answer.clear()
+    caller = Caller(app)
+    await caller.send(GET + HEAD + b"Content-Length: 2\r\n\r\n{")
+    assert caller.protocol.eof_received()
+    app.may_answer.set()
+    await settled()
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+
+
+async def test_a_stream_ends_with_its_caller() -> None:
+    """Nobody can tell whether a caller who sends nothing more has left."""
+    ended = list[str]()
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        ended.append("stream")
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    caller = Caller(app)
+    await caller.send(WHOLE)
+    assert caller.protocol.eof_received()
+    await settled()
+    assert (ended, caller.wire.is_closing()) == (["stream"], True)
 
 
 @pytest.mark.parametrize(
     "asked",
-    [b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n", WHOLE, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"],
+    [GET, WHOLE, IN_CHUNKS],
     ids=["without a body", "of a length", "in chunks"],
 )
 async def test_what_follows_a_request_that_waits_is_not_parsed(asked: bytes) -> None:
@@ -457,7 +584,7 @@ async def test_what_follows_a_request_that_waits_is_not_parsed(asked: bytes) -> 
 
 
 async def test_what_may_come_behind_a_request_that_waits_is_bounded() -> None:
-    """Beyond it the connection ends after the answer under way."""
+    """Beyond it the connection ends: by a problem, after the answer under way."""
     app = Answers()
     app.may_answer.clear()
     caller = Caller(app)
@@ -467,7 +594,7 @@ async def test_what_may_come_behind_a_request_that_waits_is_bounded() -> None:
     assert caller.refused == ["invalid-request"]
     app.may_answer.set()
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 400], True)
 
 
 @pytest.mark.parametrize("framed", [WHOLE, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"])

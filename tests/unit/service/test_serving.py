@@ -213,6 +213,27 @@ def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
     assert "never retrieved" not in caplog.text
 
 
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_caller_who_shuts_its_writing_side_is_answered(loop: str) -> None:
+    """All that it has sent, in order; then the connection ends."""
+
+    def ask(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as caller:
+            for path in (b"healthz", b"openapi.json", b"readyz"):
+                head = b"GET /" + path + b" HTTP/1.1\r\nHost: localhost\r\n"
+                caller.sendall(head + b"Content-Length: 2\r\n\r\n{}")
+            caller.shutdown(socket.SHUT_WR)
+            return b"".join(iter(partial(caller.recv, 65_536), b""))
+
+    async def ask_all() -> list[bytes]:
+        async with listening(ServiceOptions(port=0, drain_seconds=0)) as port:
+            return [await anyio.to_thread.run_sync(ask, port) for _ in range(10)]
+
+    assert [answers.count(b"HTTP/1.1 200") for answers in run_on_loop(ask_all(), loop=loop)] == (
+        [3] * 10
+    )
+
+
 @pytest.mark.parametrize("is_encrypted", [False, True])
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 def test_a_place_is_held_until_the_answer_is_taken(
