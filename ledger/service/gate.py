@@ -65,6 +65,8 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """What probes ask without a token, also while an instance is draining, or full."""
 PATHS_OF_MANY = frozenset({"/v1/entries", "/v1/retries"})
 """What takes a body of many entries, as long as a body may be; any other is of one thing."""
+NOBODY = "-"
+"""The caller of a request whose token is missing or not valid."""
 _REQUEST_ID_HEADER = b"x-request-id"
 _CLOSE = (b"connection", b"close")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -320,7 +322,7 @@ class _Passage:
         self.method = method
         self.is_head = method == "HEAD"
         self.is_begun = False
-        self.caller = "-"
+        self.caller = NOBODY
         self.proxy: str | None = None
         self._context = context
         self._began = context.clock.monotonic()

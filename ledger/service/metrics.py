@@ -8,7 +8,8 @@ from http import HTTPStatus
 from prometheus_client import CollectorRegistry
 
 from ledger.runtime.metrics import LATENCY_BUCKETS_SECONDS, MetricMaker, RegistryMetrics
-from ledger.service.gate import Seen
+from ledger.service.access.tokens import ANYONE
+from ledger.service.gate import NOBODY, Seen
 from ledger.wire.problems import Kind
 
 REQUESTS = "ledger_service_requests"
@@ -16,6 +17,9 @@ access_log = logging.getLogger("ledger.service.access")
 audit_log = logging.getLogger("ledger.service.audit")
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_STRANGERS = frozenset({NOBODY, ANYONE.name})
+SHOWN_MAX = 200
+"""How many characters a line shows of a path that nobody sent who has a token."""
 
 
 class ServiceMetrics(RegistryMetrics):
@@ -83,18 +87,22 @@ def answered_in(registry: CollectorRegistry) -> dict[str, int]:
 def log_request(seen: Seen) -> None:
     """Write what was to change something, or was refused to its caller, to the audit log.
 
-    The access log has the others, at level DEBUG.
+    The access log has the others, at level DEBUG. A line has the path once, and of a stranger's the
+    beginning: anybody may send a long one.
     """
+    path = seen.path
+    if seen.caller in _STRANGERS and len(path) > SHOWN_MAX:
+        path = f"{path[:SHOWN_MAX]}... ({len(path):,} characters)"
     fields = {
         "request": seen.id,
         "caller": seen.caller,
         "method": seen.method,
-        "path": seen.path,
+        "path": path,
         "status": int(seen.status),
         "seconds": round(seen.seconds, 6),
         **({} if seen.proxy is None else {"proxy": seen.proxy}),
     }
     if seen.status in _REFUSALS or seen.method not in _READING:
-        audit_log.info("%s %s", seen.method, seen.path, extra=fields)
+        audit_log.info("%s %s", seen.method, seen.route, extra=fields)
     else:
-        access_log.debug("%s %s", seen.method, seen.path, extra=fields)
+        access_log.debug("%s %s", seen.method, seen.route, extra=fields)

@@ -37,7 +37,9 @@ async def body_of(request: Request, kind: TypeAdapter[BodyModel], scope: Scope) 
     if any(charset.lower() != "utf-8" for charset in _CHARSET.findall(said)):
         raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be in UTF-8, got {said!r:.100}")
     if media != JSON or headers.get("content-encoding", "identity") != "identity":
-        raise Refused(NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r}")
+        raise Refused(
+            NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r:.100}"
+        )
     body = await request.body()
     # Many that are held back but for a byte may come at once: others go on between each two.
     async with context.checking:

@@ -50,7 +50,7 @@ async def problem(name: str) -> Response:
     """Return what a problem means, and what to do."""
     kind = KINDS.get(name)
     if kind is None:
-        raise Refused(NOT_FOUND, f"there is no problem {name!r}")
+        raise Refused(NOT_FOUND, f"there is no problem {name!r:.100}")
     status = f"{kind.status.value} {kind.status.phrase}"
     return PlainTextResponse(f"{kind.title}\n\nHTTP status {status}\n\n{kind.advice}\n")
 

@@ -71,7 +71,7 @@ def page_router() -> APIRouter:
     async def part(request: Request, name: str) -> Response:
         """Return a script, a style sheet or the icon of the page."""
         if name not in found or name == INDEX:
-            raise Refused(NOT_FOUND, f"the page has no file {name!r}")
+            raise Refused(NOT_FOUND, f"the page has no file {name!r:.100}")
         return file_answer(request, found[name], HEADERS)
 
     return router

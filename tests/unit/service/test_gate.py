@@ -20,7 +20,7 @@ from support.serving import Served, served
 
 from ledger.core.errors import KeyConflict
 from ledger.core.values import Entry
-from ledger.runtime.logs import TEXT_FORMAT, TextFormatter
+from ledger.runtime.logs import TEXT_FORMAT, JsonFormatter, TextFormatter
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
@@ -711,15 +711,38 @@ async def test_the_time_of_a_request_ends_when_its_answer_is_there() -> None:
 
 
 async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
-    """As text, too: logger, caller, request and status."""
-    seen = Seen("request-1", "POST", "/v1/entries", "/v1/entries", "shop", 201, 0.25, None)
+    """As text, too: logger, caller, request and status; the path once, whole."""
+    route, path = "/v1/counters/{counter_id}/entries", f"/v1/counters/{'%C3%A9' * 512}/entries"
+    seen = Seen("request-1", "POST", route, path, "shop", 201, 0.25, None)
     with caplog.at_level(logging.INFO):
         log_request(seen)
     line = TextFormatter(TEXT_FORMAT).format(caplog.records[0])
     assert line.endswith(
-        "INFO ledger.service.audit POST /v1/entries request=request-1 caller=shop method=POST"
-        " path=/v1/entries status=201 seconds=0.25"
+        f"INFO ledger.service.audit POST {route} request=request-1 caller=shop method=POST"
+        f" path={path} status=201 seconds=0.25"
     )
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(TEXT_FORMAT), JsonFormatter()])
+@pytest.mark.parametrize("path", ["/v1/counters/" + "a" * 3_000, "/problems/" + "%41" * 1_000])
+async def test_a_stranger_writes_no_long_lines(
+    caplog: pytest.LogCaptureFixture, formatter: logging.Formatter, path: str, tmp_path: Path
+) -> None:
+    """Of what anybody may send a line has the beginning, once, and the length; so has an answer."""
+    table = MemoryGlobalTable(["us-east-1"])
+    token_of(tmp_path / "tokens.json", table, "read")
+    access = FileAccess(tmp_path / "tokens.json", table.clock)
+    async with served(table, access=access) as service:
+        answer = await service.http.post(path)
+        read = await service.http.get(path)
+    with caplog.at_level(logging.DEBUG):
+        for seen in service.seen:
+            log_request(seen)
+    for record in caplog.records:
+        line = formatter.format(record)
+        assert len(line) < 500
+        assert f"{path[:200]}... ({len(path):,} characters)" in line
+    assert max(len(answer.content), len(read.content)) < 500
 
 
 @pytest.mark.parametrize("status", [401, 403, 429])
