@@ -2,16 +2,15 @@
 
 ::
 
-    headers clear? ── host right? ── query clear? ── draining, full? ── body too large?
-          400              421     │      400              503                413
-                                   │                                           │
-                              whose token?                                token valid? ── rate?
-                                                                              401          429
-                                                                                            │
-    access log, metrics, X-Request-Id, no-store  <── answer ── endpoint  <──────────────────┘
+    headers clear? ── host right? ── token valid? ── query clear? ── draining, full? ──┐
+          400              421            401             400              503         │
+                                                                                       │
+    access log, metrics, X-Request-Id, no-store <── answer ── endpoint <── rate? ── body too large?
+                                                                           429          413
 
-Whose token it is, is asked before a request can be refused for anything but its headers: log and
-metrics name the caller of each refusal from there on.
+The token is looked at before a request can be refused for anything but its headers: log and metrics
+name the caller of each refusal from there on, and a stranger's query is not looked at. Nor is that
+of a public path, which has no parameters.
 
 No answer is kept by a cache on the way, but for the page's files, which say so themselves.
 
@@ -155,8 +154,6 @@ class Gate:
         self._check_head(scope, headers)
         grant = self._recognised(scope, headers, passage)
         self._check_taken(scope, path, headers)
-        if grant is None:
-            raise unauthorized("the token is missing or not valid")
         if wait := self._access.enter(grant):
             raise Refused(
                 TOO_MANY_REQUESTS,
@@ -180,19 +177,22 @@ class Gate:
             _check_host(headers.get("host"))
             _check_origin(headers.get("origin"))
 
-    def _recognised(self, scope: Scope, headers: Headers, passage: "_Passage") -> Grant | None:
+    def _recognised(self, scope: Scope, headers: Headers, passage: "_Passage") -> Grant:
         """Return what the caller may do; from now on log and metrics name the caller.
 
         Raises:
-            Refused: as `_granted`.
+            Refused: the token is missing or not valid; and as `_granted`.
         """
         grant: Grant | None = ANYONE
-        if not self._is_public(scope["path"]):
+        if self._is_public(scope["path"]):
+            scope["query_string"] = b""
+        else:
             scope[GRANT_NOW] = granted = self._granted(scope, headers, passage)
             scope[LOOK] = self._looking(granted)
             grant = granted()
-        if grant is not None:
-            passage.caller = grant.name
+        if grant is None:
+            raise unauthorized("the token is missing or not valid")
+        passage.caller = grant.name
         return grant
 
     def _check_taken(self, scope: Scope, path: str, headers: Headers) -> None:

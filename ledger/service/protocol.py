@@ -63,13 +63,22 @@ from ledger.runtime.connections import (
 from ledger.service.answers import NOT_APPLIED
 from ledger.service.context import IS_FULL
 from ledger.service.gate import OPEN_PATHS
-from ledger.service.heads import check_target
-from ledger.service.transports import PORTION_BYTES, Flow, answer_of, hand_over, portions
+from ledger.service.heads import PATH_BYTES_MAX, check_target
+from ledger.service.transports import (
+    BAD_HTTP,
+    BODY_SECONDS_MAX,
+    LATE,
+    LONG_HEAD,
+    LONG_PATH,
+    PORTION_BYTES,
+    Flow,
+    answer_of,
+    hand_over,
+    portions,
+)
 from ledger.service.turns import Turns
-from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, TOO_SLOW, Kind, Problem
+from ledger.wire.problems import INVALID, Kind, Problem
 
-BODY_SECONDS_MAX = 30.0
-"""How long a body may take, from the end of the head on."""
 HELD_BYTES_MAX = 1024 * 1024
 """How much may come behind a request that waits for the answer before, or behind an answer that
 ends its connection; nothing of it is parsed."""
@@ -82,18 +91,6 @@ _PART_END = b"\r\n\r\n"
 """The end of a head, and of a body in chunks."""
 _FRAMING = frozenset({b"connection", b"proxy-connection"})
 _HEADER_BYTES = len(b": \r\n")
-_BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
-_LONG_HEAD = Problem(
-    HEAD_TOO_LARGE,
-    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers, and the frames of"
-    f" chunks {HEAD_BYTES_MAX:,} bytes more than what is in them",
-    NOT_APPLIED,
-)
-_LATE = Problem(
-    TOO_SLOW,
-    f"a head may take {HEAD_SECONDS_MAX:g} s, a body {BODY_SECONDS_MAX:g} s",
-    {"outcome": "not_applied", "retryable": True},
-)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -113,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._turns, self._turns_of_probes = turns, turns_of_probes
         self._on_refused = on_refused
-        self._problem = _BAD_HTTP
+        self._problem = BAD_HTTP
         self._answered: RequestResponseCycle | None = None
         self._last: Problem | None = None
         self._early = self._held = b""
@@ -200,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
             self.end()
         elif now >= self._late_at:
-            self._refuse(_LATE)
+            self._refuse(LATE)
 
     @property
     def _is_answering(self) -> bool:
@@ -223,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._is_due:
             self._parse()
         if len(self._held) > HELD_BYTES_MAX:
-            self._refuse(_BAD_HTTP)
+            self._refuse(BAD_HTTP)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return whether to go on: a caller who sends nothing more still gets its answers."""
@@ -281,7 +278,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._overhead += len(piece)
             super().data_received(piece)
             if self._overhead > HEAD_BYTES_MAX:
-                self._refuse(_LONG_HEAD)
+                self._refuse(LONG_HEAD)
         if not self._is_deaf:
             self._held = data[start:]
 
@@ -329,7 +326,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES_MAX:
-            self._problem = _LONG_HEAD
+            self._problem = LONG_HEAD
             raise ValueError(self._problem.detail)
 
     def on_headers_complete(self) -> None:
@@ -349,8 +346,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """Check what the application gets in parts.
 
         Raises:
-            InvalidInput: it is refused, so the parser stops, and `send_400_response` is called.
+            ValueError: it is refused, so the parser stops, and `send_400_response` is called.
         """
+        if len(self.url.partition(b"?")[0]) > PATH_BYTES_MAX:  # uvicorn decodes each code of it
+            self._problem = LONG_PATH
+            raise ValueError(self._problem.detail)
         try:
             check_target(
                 self.url.decode("latin-1"), None if host is None else host.decode("latin-1")

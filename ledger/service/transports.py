@@ -1,4 +1,7 @@
-"""Around the transport of a connection: its flow, the first bytes of TLS, answers in portions."""
+"""Around the transport of a connection: its flow, the first bytes of TLS, answers in portions.
+
+And the problems that end a connection before the application sees a request.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -8,10 +11,28 @@ import orjson
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from ledger.wire.problems import MEDIA_TYPE, Problem
+from ledger.runtime.connections import HEAD_BYTES_MAX, HEAD_SECONDS_MAX, HEADERS_MAX
+from ledger.service.answers import NOT_APPLIED
+from ledger.service.heads import PATH_BYTES_MAX
+from ledger.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Problem
 
 PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
+BODY_SECONDS_MAX = 30.0
+"""How long a body may take, from the end of the head on."""
+BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
+LONG_HEAD = Problem(
+    HEAD_TOO_LARGE,
+    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers, and the frames of"
+    f" chunks {HEAD_BYTES_MAX:,} bytes more than what is in them",
+    NOT_APPLIED,
+)
+LONG_PATH = Problem(HEAD_TOO_LARGE, f"a path may have up to {PATH_BYTES_MAX:,} bytes", NOT_APPLIED)
+LATE = Problem(
+    TOO_SLOW,
+    f"a head may take {HEAD_SECONDS_MAX:g} s, a body {BODY_SECONDS_MAX:g} s",
+    {"outcome": "not_applied", "retryable": True},
+)
 
 
 class Flow(FlowControl):

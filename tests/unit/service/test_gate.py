@@ -14,6 +14,7 @@ import pytest
 from anyio import Event, create_task_group, fail_after
 from anyio.lowlevel import checkpoint
 from pydantic import TypeAdapter
+from starlette import datastructures
 from starlette.types import Message
 from support.ledgers import seeded
 from support.serving import Served, served
@@ -21,6 +22,7 @@ from support.serving import Served, served
 from ledger.core.errors import KeyConflict
 from ledger.core.values import Entry
 from ledger.runtime.logs import TEXT_FORMAT, JsonFormatter, TextFormatter
+from ledger.service import gate
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import create_token, revoke_tokens, set_proxy
@@ -708,6 +710,35 @@ async def test_the_time_of_a_request_ends_when_its_answer_is_there() -> None:
         }  # fmt: skip
         await service.app(scope, receive, send)
     assert [seen.seconds for seen in service.seen] == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/healthz", 200), ("/openapi.json", 200), ("/problems/never-applied", 200),
+     ("/", 200), ("/page/none.js", 404), ("/v1/session", 401), ("/v1/totals", 401), ("/none", 401)],
+)  # fmt: skip
+@pytest.mark.parametrize("query", ["%41" * 10_000, "a=b&" * 7_000, "a=%zz", "a=1&a=2"])
+async def test_nobody_reads_the_query_of_a_stranger(
+    path: str, status: int, query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no meaning before a token, and each look at it would take time from all others."""
+    read = list[str]()
+
+    def parse_qsl(text: str, **_: Any) -> list[tuple[str, str]]:
+        read.append(text)
+        return []
+
+    def check_query(text: bytes) -> None:
+        read.append(text.decode())
+
+    table = MemoryGlobalTable(["us-east-1"])
+    token_of(tmp_path / "tokens.json", table, "read")
+    access = FileAccess(tmp_path / "tokens.json", table.clock)
+    async with served(table, access=access) as service:
+        monkeypatch.setattr(datastructures, "parse_qsl", parse_qsl)
+        monkeypatch.setattr(gate, "check_query", check_query)
+        answer = await service.http.get(f"{path}?{query}")
+    assert (answer.status_code, set(read) - {""}) == (status, set())
 
 
 async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,12 @@
 """The head of a request: what stands twice, or can be read in two ways, is refused by its name."""
 
 import re
+from contextlib import suppress
+from urllib.parse import parse_qsl
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.serving import served
 
 from ledger.core.errors import InvalidInput
@@ -99,6 +103,21 @@ def test_a_query_is_percent_encoded_utf8(query: bytes) -> None:
     """As a path is: other bytes would be read as other names."""
     with pytest.raises(InvalidInput, match=r"query '.*' is not percent-encoded UTF-8"):
         check_query(query)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["%", "4", "1", "C3", "A9", "%C3%A9", "%26", "&", "=", "+", "\\", "x"])
+    )
+)
+def test_a_query_is_read_as_endpoints_read_it(parts: list[str]) -> None:
+    """What passes has no name twice, by Python's own parser, and no code that this refuses."""
+    query = "".join(parts)
+    with suppress(InvalidInput):
+        check_query(query.encode())
+        names = [name for name, _ in parse_qsl(query, keep_blank_values=True, errors="strict")]
+        assert len(names) == len(set(names))
+        assert not re.search("%(?![0-9A-F]{2})", query)
 
 
 async def test_the_lists_of_queries_are_those_of_the_document() -> None:

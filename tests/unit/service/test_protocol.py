@@ -22,14 +22,14 @@ from ledger.runtime.connections import (
     Bounds,
     Connections,
 )
+from ledger.service.heads import PATH_BYTES_MAX
 from ledger.service.protocol import (
-    BODY_SECONDS_MAX,
     HELD_BYTES_MAX,
     PIECE_BYTES,
     TURN_BYTES,
     BoundedProtocol,
 )
-from ledger.service.transports import PORTION_BYTES
+from ledger.service.transports import BODY_SECONDS_MAX, PORTION_BYTES
 from ledger.service.turns import BEGUN_AT_ONCE, Turns
 from ledger.wire import schemas
 
@@ -185,6 +185,22 @@ async def test_a_head_that_is_too_long_is_refused(
     assert caller.wire.is_closing()
     assert caller.refused == ["head-too-large"]
     assert app.read in ([], [b"(left)"])
+
+
+@pytest.mark.parametrize("before", [b"", b"http://x"])
+@pytest.mark.parametrize("code", [b"%41", b"%C3", b"a", b"/"])
+async def test_a_path_is_no_longer_than_an_id_needs(code: bytes, before: bytes) -> None:
+    """A path of many codes would be decoded, one by one, before anybody is asked for a token."""
+    app = Answers()
+    longest = (b"/" + code * PATH_BYTES_MAX)[: PATH_BYTES_MAX - len(before) - 2]
+    for path, status in ((longest, 200), (longest + b"abc", 431)):
+        caller = Caller(app)
+        await caller.send(
+            b"GET " + before + path + b"?" + b"%41" * 5_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+        )
+        assert caller.wire.statuses == [status]
+    assert b"a path may have up to 3,584 bytes" in caller.wire.sent
+    assert len(app.read) == 1
 
 
 async def test_a_head_within_the_bounds_is_taken() -> None:
