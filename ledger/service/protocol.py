@@ -26,7 +26,7 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 - What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.service.turns`), probes in a row of their own; one whose caller
-  has left before its turn is dropped.
+  has left before its turn is dropped. Handshakes of TLS go on in turn as well.
 - Requests that come together are answered in order. The time of a body begins with the turn of its
   request.
 - An error in what follows a request whose answer is under way is answered after that answer, and
@@ -73,7 +73,7 @@ from ledger.service.transports import (
     PORTION_BYTES,
     Flow,
     answer_of,
-    hand_over,
+    begin_tls,
     portions,
 )
 from ledger.service.turns import Turns
@@ -104,11 +104,13 @@ class BoundedProtocol(HttpToolsProtocol):
         connections: "Connections[BoundedProtocol]",
         turns: Turns,
         turns_of_probes: Turns,
+        turns_of_handshakes: Turns,
         on_refused: Callable[[Kind], None],
     ) -> None:
         super().__init__(config, server_state, {})
         self._connections = connections
         self._turns, self._turns_of_probes = turns, turns_of_probes
+        self._turns_of_handshakes = turns_of_handshakes
         self._on_refused = on_refused
         self._problem = BAD_HTTP
         self._answered: RequestResponseCycle | None = None
@@ -145,19 +147,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin TLS; what came with the end of the handshake is parsed after it."""
-        handshake = self.loop.create_task(
-            self.loop.start_tls(
-                transport, self, context, server_side=True, ssl_handshake_timeout=HEAD_SECONDS_MAX
-            )
-        )
-        await hand_over(transport, self, self._take_early)
-        try:
-            encrypted = await handshake
-        except (OSError, RuntimeError, asyncio.CancelledError) as error:  # it closes already
-            encrypted = None
-            error.__traceback__ = None  # else it and its frames hold each other, and all of this
-        finally:
-            handshake.cancel()  # of one that a caller left nothing may be heard any more
+        enter = partial(self._turns_of_handshakes.enter, self._connections.address_of(self))
+        encrypted = await begin_tls(transport, self, context, self._take_early, enter)
         if encrypted is None or self.transport.is_closing():
             self.end()
             return

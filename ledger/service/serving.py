@@ -156,6 +156,7 @@ class _Server(uvicorn.Server):
             tune_gc()
         loop = asyncio.get_running_loop()
         self._turns, self._turns_of_probes = Turns(loop.call_soon), Turns(loop.call_soon)
+        self._turns_of_handshakes = Turns(loop.call_soon)
         listener = await loop.create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )
@@ -172,6 +173,7 @@ class _Server(uvicorn.Server):
             connections=self._connections,
             turns=self._turns,
             turns_of_probes=self._turns_of_probes,
+            turns_of_handshakes=self._turns_of_handshakes,
             on_refused=self._on_refused,
         )
 

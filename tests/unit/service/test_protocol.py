@@ -132,6 +132,7 @@ class Caller:
             connections=connections or Connections(Bounds(100, 100)),
             turns=turns or Turns(call_soon),
             turns_of_probes=Turns(call_soon),
+            turns_of_handshakes=Turns(call_soon),
             on_refused=lambda kind: self.refused.append(kind.name),
         )
         self.protocol.connection_made(self.wire)

@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 import weakref
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -30,6 +31,7 @@ from ledger.service.access.port import Access, OpenAccess
 from ledger.service.options import ServiceOptions, Tls
 from ledger.service.protocol import BoundedProtocol
 from ledger.service.serving import KEEP_ALIVE_SECONDS, Instance, Running
+from ledger.service.turns import Turns
 from ledger.testing import MemoryGlobalTable
 
 
@@ -168,6 +170,43 @@ def test_a_handshake_that_begins_with_its_connection_ends(
             return [await anyio.to_thread.run_sync(one.ask) for one in eager]
 
     assert run_on_loop(ask_all(), loop=loop) == [b"HTTP/1.1 200"] * 30
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_each_step_of_a_handshake_waits_for_its_turn(
+    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    """An operation with the private key holds up all others, so many at once begin one by one."""
+    waiting = deque[Callable[[], None]]()
+
+    class Held(Turns):
+        def enter(self, address: str | None, begin: Callable[[], None]) -> None:  # noqa: ARG002 (as its base has it)
+            waiting.append(begin)
+
+    async def begun(connections: int) -> tuple[list[bytes], int]:
+        answers, turns = list[bytes](), 0
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            eager = [Eager(port, trusted) for _ in range(connections)]
+            while len(waiting) < connections:  # of each the first bytes have come, and no more
+                await anyio.lowlevel.checkpoint()
+
+            async def ask(one: Eager) -> None:
+                answers.append(await anyio.to_thread.run_sync(one.ask))
+
+            async with background_tasks() as tasks:
+                for one in eager:
+                    tasks.start_soon(ask, one)
+                while len(answers) < connections:
+                    if waiting:
+                        waiting.popleft()()
+                        turns += 1
+                    await anyio.lowlevel.checkpoint()
+        return answers, turns
+
+    monkeypatch.setattr(serving, "Turns", Held)
+    answers, turns = run_on_loop(begun(10), loop=loop)
+    assert answers == [b"HTTP/1.1 200"] * 10
+    assert turns >= 30  # two for each handshake, one for each request
 
 
 def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
