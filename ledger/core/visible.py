@@ -1,8 +1,9 @@
 """Characters that cannot be seen: names must not have them, and output shows them escaped.
 
 Two names that look alike would be two counters. Of Unicode these are control and format characters,
-line ends and half characters, by category; what a display ignores by default; and what it shows as
-blank although it is a letter, a sign or a mark.
+line ends, half characters, and code points without a character (not assigned, for private use, or
+never one), by category; what a display ignores by default; and what it shows as blank although it
+is a letter, a sign or a mark.
 
 Sources: Default_Ignorable_Code_Point of
 https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt (Unicode 16), which Python's
@@ -14,8 +15,7 @@ Pure: no clock, no randomness, no I/O.
 import re
 import unicodedata
 
-_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_SPACE = "Zs"
+_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
@@ -46,12 +46,6 @@ def is_visible(text: str) -> bool:
 def unclear_in(name: str) -> str | None:
     """Return the first character of a name that cannot be seen, or is another space than the plain.
 
-    A name may have what Python does not know yet.
+    A character that this Python does not know yet is not assigned.
     """
-    if is_visible(name):
-        return None
-    return next((sign for sign in name if is_invisible(sign) or _is_other_space(sign)), None)
-
-
-def _is_other_space(sign: str) -> bool:
-    return sign != " " and unicodedata.category(sign) == _SPACE
+    return next((sign for sign in name if not is_visible(sign)), None)

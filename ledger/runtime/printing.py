@@ -8,7 +8,6 @@ import codecs
 import io
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -17,24 +16,20 @@ from decimal import Decimal
 from typing import TextIO
 
 from ledger.core import amounts
-from ledger.core.visible import is_visible
-
-SPACE_CATEGORY = "Zs"
+from ledger.core.visible import is_invisible, is_visible
 
 
 def printable(text: str) -> str:
     r"""Return text with each character escaped that is not visible, such as `\x1b`.
 
-    Those are what `ledger.core.visible` calls invisible, and code points that are not assigned.
+    Those are what `ledger.core.visible` calls invisible.
     Letters, signs and spaces of every script stay.
     """
     return text if is_visible(text) else "".join(map(_escaped, text))
 
 
 def _escaped(sign: str) -> str:
-    if is_visible(sign) or unicodedata.category(sign) == SPACE_CATEGORY:
-        return sign
-    return sign.encode("unicode_escape").decode("ascii")
+    return sign.encode("unicode_escape").decode("ascii") if is_invisible(sign) else sign
 
 
 def utc_text(at: datetime) -> str:

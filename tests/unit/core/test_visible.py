@@ -20,9 +20,11 @@ IGNORABLE = [
     *(0x1BCA0, 0x1D173, 0xE0000, 0xE0001, 0xE0041, 0xE0100, 0xE01EF, 0xE0FFF),
 ]
 BLANK = [0x2800, 0xFFFC, 0x13441, 0x16FE4, 0x1D159]
+NO_CHARACTER = [0x0378, 0xD800, 0xE000, 0xF8FF, 0xFDD0, 0xFFFE, 0xFFFF, 0x3FFFE, 0x10FFFF]
+"""Not assigned, half of one, for private use, or never one."""
 
 
-@pytest.mark.parametrize("code", [*IGNORABLE, *BLANK, 0x00, 0x1B, 0x85, 0x2028])
+@pytest.mark.parametrize("code", [*IGNORABLE, *BLANK, *NO_CHARACTER, 0x00, 0x1B, 0x85, 0x2028])
 def test_what_cannot_be_seen_is_known(code: int) -> None:
     """Ignored by displays, blank, of control, or the end of a line; with this Python or a later."""
     assert is_invisible(chr(code))
@@ -50,7 +52,10 @@ def test_a_space_is_the_plain_one_in_a_name() -> None:
     assert not is_invisible("\u3000")
 
 
-@pytest.mark.parametrize("sign", ["\u3164", "\u2800", "\ufe0f", "\u200b", "\u202e"])
+@pytest.mark.parametrize(
+    "sign",
+    ["\u3164", "\u2800", "\ufe0f", "\u200b", "\u202e", "\u0378", "\ue000", "\uffff", "\U0003fffe"],
+)
 @pytest.mark.parametrize(
     "make",
     [
