@@ -360,10 +360,10 @@ def _repeated(count: Count, first: Reconciled) -> Reconciled:
         InvalidInput: the token stands for another count.
     """
     if first.counted != count.counted:
-        raise InvalidInput(
-            f"counter {count.counter!r}: token {count.token!r} stands for a count of"
-            f" {first.counted}, not {count.counted}"
-        )
+        stands = f"counter {count.counter!r}: token {count.token!r} stands for"
+        error = InvalidInput(f"{stands} a count of {first.counted}, not {count.counted}")
+        error.unread = count.counter, f"{stands} another count"
+        raise error
     return first
 
 

@@ -287,10 +287,10 @@ def _repeated(entry: Entry, wanted: Wanted, made: Made) -> Entry:
         ("effective date", wanted.effective, first.effective),
     ):
         if ours is not None and ours != theirs:
-            raise StateConflict(
-                f"entry {entry.id} of {entry.counter!r} was reversed before, by {first.id} with the"
-                f" {name} {_shown(theirs)}, not {_shown(ours)}"
-            )
+            was = f"entry {entry.id} of {entry.counter!r} was reversed before, by {first.id}"
+            error = StateConflict(f"{was} with the {name} {_shown(theirs)}, not {_shown(ours)}")
+            error.unread = entry.counter, f"{was} with another {name}"
+            raise error
     return first
 
 

@@ -80,12 +80,14 @@ class LedgerError(Exception):
     `outcome` is "not_applied" where this call wrote nothing of the change that the error is about,
     and "unknown" where it may have; past the retry horizon an earlier call may have. `retryable` is
     True where the same call, made again now or a little later, is harmless and may succeed; else
-    something has to change first, or the call would count twice. An error can be copied and pickled
-    with all that it carries.
+    something has to change first, or the call would count twice. `unread` is of a message with what
+    another call wrote: a counter, and the message for those who may not read that. An error can be
+    copied and pickled with all that it carries.
     """
 
     outcome: Outcome = "not_applied"
     retryable: bool = False
+    unread: tuple[str, str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)
@@ -175,8 +177,9 @@ class KeyConflict(LedgerError):
 
     def __init__(self, message: str, *, ours: Entry, theirs: Entry | None) -> None:
         super().__init__(message)
-        self.ours = ours
-        self.theirs = theirs
+        self.ours, self.theirs = ours, theirs
+        said = f"counter {ours.counter!r} id {ours.id}: the key stands for another change"
+        self.unread = ours.counter, said
 
 
 class OutcomeUnknown(LedgerError):

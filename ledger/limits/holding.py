@@ -311,9 +311,10 @@ def _resolved_alike(item: Item, hold: Spend, how: Resolve) -> Entry:
     wanted = how(replace(hold, resolved=None)).after
     if (wanted.resolved, wanted.amount) == (hold.resolved, hold.amount):
         return replace(entry_of(item), repeated=True)
-    raise StateConflict(
-        f"hold {hold.id} was resolved before: {hold.resolved}, for {amounts.to_text(hold.amount)}"
-    )
+    was = f"hold {hold.id} was resolved before"
+    error = StateConflict(f"{was}: {hold.resolved}, for {amounts.to_text(hold.amount)}")
+    error.unread = entry_of(item).counter, f"{was}, otherwise"
+    raise error
 
 
 def _entry_after(entry: Entry, resolved: Resolved) -> Entry:

@@ -1,12 +1,14 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import cast
 
 import anyio
 from starlette.requests import Request
 
 from ledger.core.errors import KeyConflict, LedgerError
+from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.service.access.port import Access
@@ -14,6 +16,7 @@ from ledger.service.access.tokens import Grant, Scope
 from ledger.service.answers import Refused, problem_in_http, unauthorized, unavailable
 from ledger.service.fleet.looking import Fleet
 from ledger.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
+from ledger.wire.values import Fields, entry_fields
 
 GRANT_NOW = "ledger_grant_now"
 """Where the gate leaves, in a request's scope, what tells what its caller may do by now: while a
@@ -145,15 +148,22 @@ def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
 def problem_for(request: Request, error: LedgerError) -> Problem:
     """Return an error of the ledger as a problem, without what its caller may not read.
 
-    Who may only write learns that a key is taken, and nothing of the change that it stands for.
+    Who may not read learns that a repeat differs, and nothing of what was written before.
     """
     problem = problem_in_http(error)
-    if isinstance(error, KeyConflict):
-        ours = error.ours
-        if not is_still_allowed(request, "read", ours.counter):
-            detail = f"counter {ours.counter!r} id {ours.id}: the key stands for another change"
-            return replace(problem, detail=detail, members={**problem.members, "theirs": None})
-    return problem
+    if error.unread is None or is_still_allowed(request, "read", error.unread[0]):
+        return problem
+    hidden = {"theirs": None} if isinstance(error, KeyConflict) else {}
+    return replace(problem, detail=error.unread[1], members={**problem.members, **hidden})
+
+
+def shown_to(
+    request: Request, entry: Entry, *, note: str | None = None, effective: date | None = None
+) -> Fields:
+    """Return an entry as JSON; to who may not read, with note and effective date as sent alone."""
+    if not is_still_allowed(request, "read", entry.counter):
+        entry = replace(entry, note=note, effective=effective)
+    return entry_fields(entry)
 
 
 def _grant_now(request: Request) -> Grant | None:

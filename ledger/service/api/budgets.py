@@ -28,7 +28,7 @@ from ledger.service.answers import Spoken, answer
 from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of
 from ledger.service.asking import checked_region, counter_in, entry_in
-from ledger.service.context import Context, allow, is_still_allowed
+from ledger.service.context import Context, allow, is_still_allowed, shown_to
 from ledger.service.openapi import asks, returns, written
 from ledger.service.spending import (
     BudgetBody,
@@ -42,7 +42,7 @@ from ledger.service.spending import (
 )
 from ledger.service.waiting import for_change, for_total, preferred, read_within
 from ledger.wire.budgets import budget_fields, exceeded
-from ledger.wire.values import Fields, entry_fields
+from ledger.wire.values import Fields
 
 _SPEND = TypeAdapter(SpendBody)
 _HOLD = TypeAdapter(HoldBody)
@@ -76,7 +76,7 @@ async def spend(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _spent(request, budgets, outcome)
+    return _spent(request, budgets, outcome, body)
 
 
 @router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
@@ -100,7 +100,7 @@ async def hold(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _spent(request, budgets, outcome)
+    return _spent(request, budgets, outcome, body)
 
 
 @router.post("/holds/{entry}/settle", openapi_extra=written(SettleBody, "Entry"))
@@ -112,7 +112,7 @@ async def settle(request: Request) -> Response:
     body = await body_of(request, _SETTLE, "write")
     held = await _held(request, body)
     outcome = await held.settle(body.actual, over=body.over, timeout=for_change(request))
-    return _made(outcome)
+    return _made(request, outcome)
 
 
 @router.post("/holds/{entry}/void", openapi_extra=written(VoidBody, "Entry"))
@@ -120,15 +120,18 @@ async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await body_of(request, _VOID, "write")
     outcome = await (await _held(request, body)).void(timeout=for_change(request))
-    return _made(outcome)
+    return _made(request, outcome)
 
 
 @router.post("/holds/{entry}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
 async def extend(request: Request) -> Response:
-    """Let a hold expire later."""
+    """Let a hold expire later.
+
+    Of this and what resolves a hold the entry's note is for tokens of the scope `read`.
+    """
     body = await body_of(request, _EXTEND, "write")
     extended = await (await _held(request, body)).extend(body.expires, timeout=for_change(request))
-    return answer(entry_fields(extended.entry))
+    return answer(shown_to(request, extended.entry))
 
 
 @router.put("/budgets/{counter}", openapi_extra=written(BudgetBody, "BudgetLimit"))
@@ -206,19 +209,22 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     return Hold(known, partial(budget_parts, context.ledger))
 
 
-def _spent(request: Request, budgets: Budgets, outcome: Granted | Hold | Refused) -> Response:
+def _spent(
+    request: Request, budgets: Budgets, outcome: Granted | Hold | Refused, body: SpendBody
+) -> Response:
     """Return the answer of a spend, which ends to wait for rights once its token does."""
     if not outcome:
         allow(request, "write", *budgets.names)
-    return _made(outcome)
+    return _made(request, outcome, note=body.note)
 
 
-def _made(outcome: Granted | Hold | Refused) -> Response:
+def _made(request: Request, outcome: Granted | Hold | Refused, note: str | None = None) -> Response:
     """Return the answer of a spend: its entry, or, as an error, that it is refused."""
     if isinstance(outcome, Refused):
         raise exceeded(outcome)
     entry = outcome.entry
-    return answer(entry_fields(entry), HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED)
+    status = HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
+    return answer(shown_to(request, entry, note=note), status)
 
 
 def _unknown(error: OutcomeUnknown, budgets: Budgets, key: str | None) -> OutcomeUnknown:

@@ -31,7 +31,7 @@ from ledger.service.asking import (
     entry_in,
     key_of,
 )
-from ledger.service.context import REQUEST, RESULTS, allow, problem_for
+from ledger.service.context import REQUEST, RESULTS, allow, is_still_allowed, problem_for, shown_to
 from ledger.service.openapi import written
 from ledger.service.waiting import for_change
 from ledger.wire.problems import NOT_PROVED
@@ -117,7 +117,8 @@ async def retry(request: Request) -> Response:
 async def reverse(request: Request) -> Response:
     """Take an entry back by the opposite change, in the home region, once.
 
-    Repeated it returns the reversal that was made first, with 200.
+    Repeated it returns the reversal that was made first, with 200; to a token without the scope
+    `read` without its note and effective date, unless the request has them.
     """
     body = await body_of(request, _REVERSE, "reverse")
     context = allow(request, "reverse", body.counter)
@@ -128,14 +129,19 @@ async def reverse(request: Request) -> Response:
         effective=body.effective,
         timeout=for_change(request),
     )
-    return answer(entry_fields(entry), _status_of(entry))
+    shown = shown_to(request, entry, note=body.note, effective=body.effective)
+    return answer(shown, _status_of(entry))
 
 
 @router.post(
     "/counters/{counter}/reconciliations", openapi_extra=written(ReconcileBody, "Reconciled")
 )
 async def reconcile(request: Request) -> Response:
-    """Correct a total by a physical count, in the home region, once for each count."""
+    """Correct a total by a physical count, in the home region, once for each count.
+
+    Repeated it returns what was done first, with 200; to a token without the scope `read` without
+    its reason, unless the request has it.
+    """
     counter = counter_in(request.path_params["counter"])
     body = await body_of(request, _RECONCILE, "reverse")
     context = allow(request, "reverse", counter)
@@ -154,6 +160,8 @@ async def reconcile(request: Request) -> Response:
         name = f"`token` {token!r}" if token else "the same `at`"
         detail = f"{counter!r} may be corrected or not: the same request with {name} corrects it"
         raise Spoken(f"{detail} once", entries=[], retryable=error.retryable) from error
+    if not is_still_allowed(request, "read", counter):
+        done = replace(done, reason=body.reason)
     return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
 
 

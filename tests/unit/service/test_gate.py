@@ -642,6 +642,80 @@ async def test_who_may_only_write_learns_nothing_of_the_change_under_a_key(tmp_p
             assert problem["theirs"]["note"] == "secret"
 
 
+async def test_who_may_only_reverse_learns_nothing_of_an_earlier_reversal(tmp_path: Path) -> None:
+    """But its change: a repeat shows the note and date that it has, a conflict only that it is."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    one = token_of(path, table, "reverse")
+    both = token_of(path, table, "read", "write", "reverse", name="reader")
+    said = {"note": "secret", "effective": "2026-01-02"}
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+        entry = (await service.http.post(f"{SHOP}/entries", json=ENTRY, headers=both)).json()["id"]
+        url = f"/v1/entries/{entry.replace('#', '%23')}/reverse"
+
+        async def reversed_(headers: dict[str, str], **more: str) -> Any:
+            body = {"counter": "shop/a", **more}
+            return (await service.http.post(url, json=body, headers=headers)).json()
+
+        whole = await reversed_(both, **said)
+        shown = await reversed_(one)
+        assert shown == whole | {"note": None, "effective": None}
+        assert await reversed_(one, note="secret") == whole | {"effective": None}
+        assert await reversed_(both) == whole
+        for more in ({"note": "x"}, {"effective": "2026-01-03"}):
+            problem = await reversed_(one, **more)
+            assert problem["type"] == "/problems/state-conflict"
+            assert not any(value in str(problem) for value in said.values())
+            known = str(await reversed_(both, **more))
+            assert any(value in known for value in said.values())
+
+
+async def test_who_may_only_reverse_learns_nothing_of_an_earlier_count(tmp_path: Path) -> None:
+    """Neither its reason nor, of another one, what was counted."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    one = token_of(path, table, "reverse")
+    both = token_of(path, table, "read", "reverse", name="reader")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+
+        async def counted(headers: dict[str, str], count: str, reason: str) -> Any:
+            body = {"counted": count, "reason": reason, "token": "count-1"}
+            url = f"{SHOP}/reconciliations"
+            return (await service.http.post(url, json=body, headers=headers)).json()
+
+        assert (await counted(both, "4711", "secret"))["reason"] == "secret"
+        assert (await counted(one, "4711", "x"))["reason"] == "x"
+        assert (await counted(both, "4711", "x"))["reason"] == "secret"
+        assert "4711" in (await counted(both, "5", "x"))["detail"]
+        problem = await counted(one, "5", "x")
+        assert problem["type"] == "/problems/invalid-request"
+        assert "4711" not in str(problem)
+
+
+async def test_who_may_only_write_learns_nothing_of_how_a_hold_was_resolved(tmp_path: Path) -> None:
+    """Nor its note: that it was resolved otherwise."""
+    table, path = MemoryGlobalTable(["us-east-1"], budgets={"*": {}}), tmp_path / "tokens.json"
+    one = token_of(path, table, "write")
+    both = token_of(path, table, "read", "write", "admin", name="reader")
+    async with served(table, access=FileAccess(path, table.clock)) as service:
+
+        async def post(url: str, headers: dict[str, str], **body: Any) -> Any:
+            return (await service.http.post(url, json=body, headers=headers)).json()
+
+        await service.http.put("/v1/budgets/shop%2Fa", json={"limit": "9000"}, headers=both)
+        url = "/v1/budgets/shop%2Fa/holds"
+        hold = await post(url, both, amount="5000", expires=60, note="secret")
+        held = f"/v1/holds/{hold['id'].replace('#', '%23')}"
+        assert (await post(f"{held}/extend", one, counter="shop/a", expires=90))["note"] is None
+        settled = await post(f"{held}/settle", both, counter="shop/a", actual="4711")
+        assert settled["note"] == "secret"
+        again = await post(f"{held}/settle", one, counter="shop/a", actual="4711")
+        assert again == settled | {"note": None}
+        problem = await post(f"{held}/settle", one, counter="shop/a", actual="1")
+        assert problem["type"] == "/problems/state-conflict"
+        assert "4711" not in str(problem)
+        known = await post(f"{held}/settle", both, counter="shop/a", actual="1")
+        assert "4711" in known["detail"]
+
+
 async def test_every_request_is_seen_with_its_id(tmp_path: Path) -> None:
     """Whatever became of it; the route has no counter in it."""
     table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
