@@ -30,6 +30,7 @@ from ledger.core.errors import (
     InvalidInput,
     OutcomeUnknown,
 )
+from ledger.core.fold import Collection, Portions
 from ledger.core.reconciled import Reconciled, corrected, corrected_by
 from ledger.core.timed_keys import time_in
 from ledger.core.values import Entry
@@ -38,7 +39,7 @@ from ledger.runtime.calls import changing
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.services import Services
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import in_portions, run_all
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -290,7 +291,8 @@ class Reconciler:
         collection, net = read.collection, read.collection.net
         merged = Decimal(0) if net is None else net.change
         if border is None:
-            return amounts.total_wide([merged, collection.unmerged().change, collection.added])
+            left = await in_portions(collection.condensed(net))
+            return amounts.total_wide([merged, left.change, collection.added])
         if collection.sums:
             raise InvalidInput(
                 f"at is not possible for {partition!r}: pipelines add to it, and their sums have no"
@@ -306,8 +308,8 @@ class Reconciler:
             raise InvalidInput(
                 f"{partition!r} has over {KEYS_MAX:,} entries: count again once merged"
             )
-        foreign = [change for key, change in collection.entries.items() if ids.parse(key) is None]
-        return amounts.total_wide([merged, base.below.change, *foreign, *counted])
+        foreign = await in_portions(_foreign(collection))
+        return amounts.total_wide([merged, base.below.change, foreign, *counted])
 
     def _planned(self, count: Count, looked: Looked) -> tuple[Reconciled, Planned]:
         change = amounts.total([count.counted, looked.total.copy_negate()])
@@ -342,6 +344,16 @@ class Reconciler:
             return await self._store.transact(actions)
 
         return await self._retrier.until_answered(attempt)
+
+
+def _foreign(collection: Collection) -> Portions[Decimal]:
+    """Return the sum of the entries whose keys have no time; the collection keeps none."""
+    total = Decimal(0)
+    for portion in collection.take_unmerged():
+        found = [change for key, _, change in portion if ids.parse(key) is None]
+        total = amounts.total_wide([total, *found])
+        yield
+    return total
 
 
 def _unknown(count: Count, cause: str) -> OutcomeUnknown:

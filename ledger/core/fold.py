@@ -17,11 +17,11 @@ leaves out the entries that one net names, so it is valid only for that net (`is
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Iterator, KeysView, Sequence
+from collections.abc import Generator, Iterable, Iterator, KeysView, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ledger.core import amounts, ids, keys, once
 from ledger.core.entry import Item, Key, effective_of, entry_of, net_of, number_of
@@ -40,11 +40,16 @@ COPIES = "copies"
 _NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
 """The attributes that sums by period depend on."""
+
 PORTION = 1_000
 """Entries that are calculated with at once, each by its own time: some milliseconds."""
 
 _NONE = Decimal(0)
 Amount = TypeVar("Amount", str, Decimal)
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+Portions = Generator[None, None, Result]
+"""A calculation that yields between its portions; `ledger.runtime.tasks.in_portions` runs it."""
 Stamp = tuple[int, str] | None
 """Generation and version of a net, different at each write; None without a net."""
 
@@ -100,20 +105,22 @@ class Collection:
         self.items: dict[str, Item] | None = {} if with_items else None
         self.records: dict[str, Key] | None = {} if with_records else None
         self._parsed = {} if entries is None else entries
-        # Newer than `_parsed`: if both have a key, the text counts.
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, str] = {}  # of other keys than `_parsed`
 
     @property
     def kept(self) -> int:
         """How many entries are kept by their sort keys, including merged ones."""
-        return len(self.entries) if self._parsed else len(self._texts)
+        return len(self._parsed) + len(self._texts)
 
     @property
     def entries(self) -> dict[str, Decimal]:
         """The change of each entry by its sort key, including merged ones."""
         if self._texts:
+            is_mixed = bool(self._parsed)
             self._parsed.update(zip(self._texts, map(Decimal, self._texts.values()), strict=True))
             self._texts = {}  # not cleared: callers may hold a view of that dictionary
+            if is_mixed:  # a read's order, whichever page had which
+                self._parsed = dict(sorted(self._parsed.items()))
         return self._parsed
 
     @property
@@ -191,6 +198,8 @@ class Collection:
         if texts and max(texts) >= keys.NET_PREFIX:
             for item in self._take_nets(items):
                 texts.pop(item["sk"]["S"], None)
+        for key in self._parsed and texts:
+            self._parsed.pop(key, None)
         self._texts.update(texts)
 
     def _take_records(self, items: Sequence[Item]) -> None:
@@ -200,10 +209,11 @@ class Collection:
             self.records.update((key, record) for key, record in found if record is not None)
 
     def _add_each(self, items: Sequence[Item]) -> None:
-        entries = self.entries
         self._take_nets(items)
         for item in filter(_is_entry, items):
-            entries[item["sk"]["S"]] = number_of(self._whole(item), "change")
+            key = item["sk"]["S"]
+            self._parsed[key] = number_of(self._whole(item), "change")
+            self._texts.pop(key, None)
 
     def _without_sums(self, items: Sequence[Item]) -> list[Item]:
         """Take the sums in a page; return the other items."""
@@ -250,9 +260,19 @@ class Collection:
         With `upto`, only those whose sort key is below it. `net` is the one that the remaining
         items are expected to hold; if they hold another, the collection is not sound.
         """
-        self.below = self._subtotal(net, upto)
-        self._texts = _from(self._texts, upto)
-        self._parsed = _from(self._parsed, upto)
+        at_once(self.condensed(net, upto=upto))
+
+    def condensed(self, net: NetChange | None, *, upto: str | None = None) -> Portions[Subtotal]:
+        """Condense as `condense`, at most `PORTION` entries between two yields; return the sum."""
+        self.below = yield from self._subtotal(net, upto)
+        for changes in (self._texts, self._parsed):
+            for keys_ in _from_the_last(changes):
+                for key in keys_:
+                    if upto is None or key < upto:
+                        del changes[key]
+                if len(keys_) == PORTION:
+                    yield
+        return self.below
 
     def unmerged(self) -> Subtotal:
         """Return sum and number of the entries that the net does not count yet.
@@ -260,14 +280,21 @@ class Collection:
         Raises:
             LedgerError: the collection is not sound.
         """
-        return self._subtotal(self.net, None)
+        return at_once(self._subtotal(self.net, None))
 
-    def unmerged_entries(self) -> Iterator[list[tuple[str, Decimal]]]:
-        """Yield sort key and change of those entries, at most `PORTION` at a time."""
-        named = {*named_by(self.net)}
-        left = (each for each in self.entries.items() if each[0] not in named)
-        while portion := list(islice(left, PORTION)):
-            yield portion
+    def take_unmerged(self) -> Iterator[list[tuple[str, str | None, Decimal]]]:
+        """Yield sort key, effective date and change of those entries, and keep none of them.
+
+        They are of `PORTION` entries at a time, with the merged ones, which are left out.
+        """
+        named, dates = {*named_by(self.net)}, self.dates or {}
+        for changes in (self._texts, self._parsed):
+            for keys_ in _from_the_last(changes):
+                taken = [
+                    (key, dates.pop(key, None), Decimal(changes.pop(key), amounts.EXACT))
+                    for key in keys_
+                ]
+                yield [each for each in taken if each[0] not in named]
 
     def total(self) -> Decimal:
         """Return the exact sum of every change that this region shows, each counted once.
@@ -289,29 +316,35 @@ class Collection:
         """The number of additions in the sums."""
         return sum(each.version for each in self.sums.values())
 
-    def _subtotal(self, net: NetChange | None, upto: str | None) -> Subtotal:
+    def _subtotal(self, net: NetChange | None, upto: str | None) -> Portions[Subtotal]:
         """Return `below` plus the entries below a sort key that this net does not name."""
         stamp = stamp_of(net)
         before = self.below or Subtotal(stamp, _NONE, 0)
         if before.stamp != stamp:
             raise LedgerError(f"the sum of entries belongs to net {before.stamp}, not to {stamp}")
-        if not (self._texts or self._parsed):
+        texts, parsed = self._texts, self._parsed
+        if not (texts or parsed):
             return before
-        if self._parsed:
-            texts, parsed = {}, _below(self.entries, upto)
-        else:
-            texts, parsed = _below(self._texts, upto), {}
-        merged = named_by(net) if texts or parsed else ()
-        shown = (texts.get(key, parsed.get(key)) for key in merged)
-        named = [
-            Decimal(change, amounts.EXACT).copy_negate() for change in shown if change is not None
-        ]
-        whole = amounts.total_plain(texts.values()), amounts.total_wide(parsed.values())
-        return Subtotal(
-            stamp,
-            amounts.total_wide([before.change, *whole, *named]),
-            before.entries + len(texts) + len(parsed) - len(named),
-        )
+        change, count = before.change, before.entries
+        for part in in_parts(texts.items()):
+            plain = [text for key, text in part if upto is None or key < upto]
+            change, count = _plus(change, amounts.total_plain(plain)), count + len(plain)
+            if len(part) == PORTION:
+                yield
+        for portion in in_parts(parsed.items()):
+            wide = [number for key, number in portion if upto is None or key < upto]
+            change, count = _plus(change, amounts.total_wide(wide)), count + len(wide)
+            if len(portion) == PORTION:
+                yield
+        for merged in in_parts(named_by(net)):
+            below = (key for key in merged if upto is None or key < upto)
+            shown = (texts.get(key, parsed.get(key)) for key in below)
+            named = [Decimal(each, amounts.EXACT) for each in shown if each is not None]
+            change = _plus(change, amounts.total_wide(named).copy_negate())
+            count -= len(named)
+            if len(merged) == PORTION:
+                yield
+        return Subtotal(stamp, change, count)
 
 
 def collect(items: Iterable[Item]) -> Collection:
@@ -367,16 +400,36 @@ def named_by(net: NetChange | None) -> tuple[str, ...]:
     return EntryIds.of(net.merged).sort_keys if net else ()
 
 
-def _below(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
-    """Return the changes below a sort key; without one, all of them, uncopied."""
-    if upto is None:
-        return changes
-    return {key: change for key, change in changes.items() if key < upto}
+def at_once(work: Portions[Result]) -> Result:
+    """Return the result of a calculation whose portions follow one another."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast("Result", end.value)
 
 
-def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
-    """Return the changes that `_below` leaves out."""
-    return {} if upto is None else {key: changes[key] for key in changes if key >= upto}
+def in_parts(items: Iterable[Part]) -> Iterator[list[Part]]:
+    """Yield these in order, at most `PORTION` at a time."""
+    left = iter(items)
+    while part := list(islice(left, PORTION)):
+        yield part
+
+
+def _from_the_last(changes: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the keys of a dictionary, at most `PORTION` at a time; they may be removed meanwhile.
+
+    None is kept, since to give up very many at once takes long.
+    """
+    left = [*changes]
+    while left:
+        part = left[-PORTION:]
+        del left[-PORTION:]
+        yield part
+
+
+def _plus(one: Decimal, other: Decimal) -> Decimal:
+    return amounts.EXACT.add(one, other)
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -37,9 +37,10 @@ from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, ReadTooSlow
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, Subtotal, collect, stamp_of
+from ledger.core.fold import ATTRIBUTES, DATED, Collection, Portions, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import ElapsedTime
+from ledger.runtime.tasks import in_portions
 from ledger.settings import Settings
 from ledger.settings.groups import READ_KEYS_MAX
 from ledger.settings.live import LiveSettings
@@ -211,13 +212,13 @@ async def _read_once(
             return None
         progress.take(page)
         if page.after is None:
-            return progress.end()
+            return await in_portions(progress.end())
         query = query.next(page)
         del page  # before the next wait, so that two pages are never held, nor scanned as garbage
         if progress.is_full:
             if not progress.knows_net:
                 progress.expect(await read_net(store, progress.partition, consistent=consistent))
-            if not progress.condense():
+            if not await in_portions(progress.condense()):
                 return None
 
 
@@ -273,26 +274,25 @@ class Progress:
         self.knows_net = True
         self._pages += 1
 
-    def condense(self) -> bool:
+    def condense(self) -> Portions[bool]:
         """Replace the sort keys by a sum; return False if the base belongs to another net."""
         below = self._collection.below
         if below is not None and below.stamp != stamp_of(self._expected):
             return False
         if self._border is not None and self._last >= self._border:
-            self._keep_base(self._border, self._expected)
-        self._collection.condense(self._expected)
+            yield from self._keep_base(self._border, self._expected)
+        yield from self._collection.condensed(self._expected)
         return True
 
-    def end(self) -> CollectionRead | None:
+    def end(self) -> Portions[CollectionRead | None]:
         """Return the collection; None if a sum belongs to another net than the last page's."""
         if not self._collection.is_sound:
             return None
         if self._border is not None:
-            self._keep_base(self._border, self._collection.net)
+            yield from self._keep_base(self._border, self._collection.net)
         return CollectionRead(self._collection, self._pages, base=self._base)
 
-    def _keep_base(self, border: str, net: NetChange | None) -> None:
+    def _keep_base(self, border: str, net: NetChange | None) -> Portions[None]:
         if self._base is None:
-            self._collection.condense(net, upto=border)
-            below = self._collection.below
-            self._base = None if below is None else Base(border, below)
+            below = yield from self._collection.condensed(net, upto=border)
+            self._base = Base(border, below)

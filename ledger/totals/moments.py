@@ -9,7 +9,6 @@ refused. By effective date every entry of the archive is read, unless sums by pe
 The result is exact: late and back-dated entries count where they belong, once they have arrived.
 """
 
-from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,7 +18,7 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core import amounts, ids
 from ledger.core.archived import Archived
 from ledger.core.errors import InvalidInput
-from ledger.core.fold import PORTION, Collection
+from ledger.core.fold import Collection, Portions
 from ledger.core.ids import EPOCH, MICROSECOND
 from ledger.core.periods import zone_of
 from ledger.runtime.tasks import in_portions
@@ -84,31 +83,30 @@ async def part_before(
             f"a pipeline adds to {partition!r}: what it adds has no times, so there is no total at"
             " a moment"
         )
-    entries = await in_portions(_unmerged_before(moment, collection))
+    shown, entries = await in_portions(_unmerged_before(moment, collection))
     net = collection.net
     if net is None:
-        return Part(amounts.total_wide(entries), len(entries), 0)
+        return Part(shown, entries, 0)
     head = archived_of(net, partition)
     if net.archive is None or archive is None:
         if not _is_past(moment, net.until):
             raise _too_far_back(moment, partition, net.until, "merged without an archive")
-        return Part(amounts.total_wide([net.change, *entries]), len(entries), net.count)
+        return Part(amounts.total_wide([net.change, shown]), entries, net.count)
     if not _is_past(moment, head.since):
         raise _too_far_back(moment, partition, head.since, "merged before the archive began")
     merged = _effective_before if moment.effective else _made_before
     change, count = await merged(moment, partition, head, archive)
-    return Part(amounts.total_wide([change, *entries]), len(entries), count)
+    return Part(amounts.total_wide([change, shown]), entries, count)
 
 
-def _unmerged_before(
-    moment: Moment, collection: Collection
-) -> Generator[None, None, list[Decimal]]:
-    found, dates = list[Decimal](), collection.dates or {}
-    for portion in collection.unmerged_entries():
-        found += [change for key, change in portion if _counts(moment, key, dates.get(key))]
-        if len(portion) == PORTION:
-            yield
-    return found
+def _unmerged_before(moment: Moment, collection: Collection) -> Portions[tuple[Decimal, int]]:
+    """Return the sum, and number, of the entries before a moment; the collection keeps none."""
+    total, count = Decimal(0), 0
+    for portion in collection.take_unmerged():
+        found = [change for key, effective, change in portion if _counts(moment, key, effective)]
+        total, count = amounts.total_wide([total, *found]), count + len(found)
+        yield
+    return total, count
 
 
 def _counts(moment: Moment, key: str, effective: str | None) -> bool:
@@ -166,14 +164,9 @@ async def _effective_before(
     moment: Moment, partition: str, head: Archived, archive: ArchiveReader
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the archived entries that are effective before a day."""
-    changes = [change async for change in _effective(moment, partition, head, archive)]
-    return amounts.total_wide(changes), len(changes)
-
-
-async def _effective(
-    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
-) -> AsyncIterator[Decimal]:
+    total, count = Decimal(0), 0
     async for segment in archive.walk(partition, head):
-        for line in segment.lines:
-            if _counts(moment, line.id, line.effective):
-                yield line.change
+        lines = (line for line in segment.lines if _counts(moment, line.id, line.effective))
+        found = [line.change for line in lines]
+        total, count = amounts.total_wide([total, *found]), count + len(found)
+    return total, count

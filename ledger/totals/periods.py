@@ -3,15 +3,15 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, periods
 from ledger.core.errors import InvalidInput
-from ledger.core.fold import PORTION, Collection
+from ledger.core.fold import Collection, Portions, in_parts
 from ledger.core.periods import NEVER, Axis, Borders, PeriodRule, Place, Unit
 
 By = Literal["hour", "day", "month"]
@@ -21,6 +21,7 @@ PERIODS_MAX = 1_000
 """The most periods that one call returns, 41 days of hours: each takes some 10 microseconds."""
 QUARTERS = 4
 """Quarters of an hour; hours are numbered by their first quarter."""
+Slot = TypeVar("Slot", Place, int)
 _INSTANT = timedelta(microseconds=1)
 _YEARS = (2, 9998)
 """The years of bounds: each of their times exists in every zone."""
@@ -140,8 +141,8 @@ def _bound(name: str, bound: object, zone: str) -> datetime | None:
 
 def period_totals(
     asked: Asked, collections: Sequence[Collection], *, region: str, as_of: datetime
-) -> Generator[None, None, PeriodTotals]:
-    """Return the sums by period of a counter's shards, after yields between portions of entries.
+) -> Portions[PeriodTotals]:
+    """Return the sums by period of a counter's shards, whose entries are given up.
 
     Raises:
         InvalidInput: sums of this kind are not kept so far back, or too many are asked for; or a
@@ -153,16 +154,17 @@ def period_totals(
             f"a pipeline adds to counter {asked.counter!r}: what it adds has no times, so there are"
             " no sums by period"
         )
-    axis, whole_from = yield from _added_up(asked, collections)
-    changes = [collection.unmerged().change for collection in collections]
-    changes += [one.net.change for one in collections if one.net is not None]
-    total = amounts.total(changes)
+    added = yield from _added_up(asked, collections)
+    total = amounts.within_range(added.total)
     unit = UNITS[asked.by]
-    found = _by_unit(axis, unit, asked.rule.zone)
-    first = _first(asked, axis.borders, unit, found)
-    shown = tuple(_shown(asked, unit, first, found, whole_from))
-    later = [value for number, value in found.items() if first is None or number >= first]
-    opening = amounts.total_wide([total, *(value.copy_negate() for value in later)])
+    found = yield from _by_unit(added.sums, unit, asked.rule.zone)
+    first = _first(asked, added.borders, unit, found)
+    shown = tuple(_shown(asked, unit, first, found, added.whole_from))
+    opening = total
+    for portion in in_parts(found.items()):
+        later = [value for number, value in portion if first is None or number >= first]
+        opening = amounts.EXACT.subtract(opening, amounts.total_wide(later))
+        yield
     return PeriodTotals(
         asked.counter,
         asked.by,
@@ -176,13 +178,19 @@ def period_totals(
     )
 
 
-def _added_up(
-    asked: Asked, collections: Sequence[Collection]
-) -> Generator[None, None, tuple[Axis, datetime | None]]:
-    """Return the sums of all shards behind the latest borders, and from when they are complete.
+class _Added(NamedTuple):
+    """The sums of all shards behind the latest borders, and of all; `whole_from` is from when on.
 
-    None if they are from the beginning.
+    None if they are whole from the beginning.
     """
+
+    borders: Borders
+    sums: dict[Place, Decimal]
+    total: Decimal
+    whole_from: datetime | None
+
+
+def _added_up(asked: Asked, collections: Sequence[Collection]) -> Portions[_Added]:
     zone, lowest = asked.rule.zone, Borders(hours=NEVER if asked.effective else 0)
     kept: list[Axis] = []
     since = ""
@@ -194,39 +202,46 @@ def _added_up(
         since = max(since, found.since)
         kept.append(found.axis(effective=asked.effective) or Axis())
         lowest = lowest.later(kept[-1].borders)
-    total = Axis(lowest)
+    # One dictionary for all: each entry may have a period of its own.
+    sums, total = dict[Place, Decimal](), Decimal(0)
     for collection, axis in zip(collections, kept, strict=True):
-        total = total.added(axis.behind(lowest, zone).sums.items())
-        for portion in collection.unmerged_entries():
-            placed = _placed(asked, portion, collection.dates or {}, lowest)
-            total = total.added(placed)
-            if len(portion) == PORTION:
-                yield
-    return total, ids.moment_of(since) if since else None
+        if collection.net is not None:
+            total = amounts.EXACT.add(total, collection.net.change)
+        _add(sums, axis.behind(lowest, zone).sums.items())
+        for portion in collection.take_unmerged():
+            total = amounts.total_wide([total, *(change for _, _, change in portion)])
+            _add(sums, _placed(asked, portion, lowest))
+            yield
+    return _Added(lowest, sums, total, ids.moment_of(since) if since else None)
 
 
 def _placed(
-    asked: Asked,
-    entries: Sequence[tuple[str, Decimal]],
-    dates: Mapping[str, str],
-    borders: Borders,
-) -> Iterator[tuple[Place | None, Decimal]]:
-    """Yield period and change of each of some entries."""
+    asked: Asked, entries: Sequence[tuple[str, str | None, Decimal]], borders: Borders
+) -> Iterator[tuple[Place, Decimal]]:
+    """Yield period and change of each of some entries that have one."""
     zone = asked.rule.zone
-    for key, change in entries:
+    for key, effective, change in entries:
         if asked.effective:
-            yield periods.place_effective(borders, key, dates.get(key), zone), change
+            place = periods.place_effective(borders, key, effective, zone)
         else:
-            yield periods.place_made(borders, key, zone), change
+            place = periods.place_made(borders, key, zone)
+        if place is not None:
+            yield place, change
 
 
-def _by_unit(axis: Axis, unit: Unit, zone: str) -> dict[int, Decimal]:
+def _add(sums: dict[Slot, Decimal], changes: Iterable[tuple[Slot, Decimal]]) -> None:
+    for slot, change in changes:
+        sums[slot] = amounts.EXACT.add(sums.get(slot, Decimal(0)), change)
+
+
+def _by_unit(sums: Mapping[Place, Decimal], unit: Unit, zone: str) -> Portions[dict[int, Decimal]]:
     """Return the sums of one kind of periods; coarser ones lie before all of them."""
-    found: dict[int, list[Decimal]] = {}
-    for place, value in axis.sums.items():
-        if place[0] <= unit:
-            found.setdefault(_number(place, unit, zone), []).append(value)
-    return {number: amounts.total_wide(values) for number, values in found.items()}
+    found: dict[int, Decimal] = {}
+    for portion in in_parts(sums.items()):
+        fine = ((place, value) for place, value in portion if value and place[0] <= unit)
+        _add(found, ((_number(place, unit, zone), value) for place, value in fine))
+        yield
+    return found
 
 
 def _number(place: Place, unit: Unit, zone: str) -> int:

@@ -11,7 +11,7 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core import amounts, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
-from ledger.core.fold import Collection
+from ledger.core.fold import Collection, Portions
 from ledger.core.periods import rule_of
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.deadline import bounded, end_of
@@ -124,7 +124,7 @@ class Reader:
                 elapsed.seconds()
         sums = _Sums()
         for read in reads:
-            sums.add(read)
+            await in_portions(sums.add(read))
         self._metrics.read(
             self._store.region,
             pages=sums.pages,
@@ -297,12 +297,13 @@ class _Sums:
         self.versions: list[str] = []
         self.entries = self.merged = self.additions = self.pages = self.restarts = 0
 
-    def add(self, read: CollectionRead) -> None:
-        """Add a shard."""
+    def add(self, read: CollectionRead) -> Portions[None]:
+        """Add a shard, whose entries are given up."""
         collection = read.collection
         self.pages += read.pages
         self.restarts += read.restarts
-        net, left = collection.net, collection.unmerged()
+        net = collection.net
+        left = yield from collection.condensed(net)
         self.entries += left.entries
         self.changes.append(left.change)
         if net is not None:

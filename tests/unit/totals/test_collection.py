@@ -11,7 +11,7 @@ from support.ledgers import HOME, net
 from ledger.core import fold
 from ledger.core.entry import entry_id, entry_item, net_item
 from ledger.core.errors import ReadTooSlow
-from ledger.core.fold import Collection
+from ledger.core.fold import Collection, at_once
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.runtime.clock import ElapsedTime
@@ -220,9 +220,9 @@ async def test_property_a_later_read_goes_on_from_any_border(
 def test_a_border_does_not_step_back() -> None:
     """A clock that steps back cannot take apart what is summed: the later border is kept."""
     one, two = map(str, made(2))
-    base = Progress("c", keys_max=9, border=two).end()
+    base = at_once(Progress("c", keys_max=9, border=two).end())
     assert base is not None
-    again = Progress("c", keys_max=9, base=base.base, border=one).end()
+    again = at_once(Progress("c", keys_max=9, base=base.base, border=one).end())
     assert again is not None
     assert again.base is not None
     assert again.base.border == two

@@ -1,7 +1,9 @@
 """Sums by period as a reader shows them: the same before and after merging, and in which shard."""
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +14,7 @@ from support.ledgers import HOME, seeded
 from compactor.pass_terms import rules_of
 from compactor.plan import Observation, decide
 from ledger import Ledger
+from ledger.core import amounts
 from ledger.core.entry import net_item
 from ledger.core.errors import InvalidInput, ReadTooSlow
 from ledger.core.fold import Collection
@@ -207,36 +210,70 @@ async def test_a_date_of_another_kind_is_none() -> None:
     assert shown(await desk.periods("day", effective=True)) == {"03-29 00:00": 7}
 
 
-@pytest.mark.parametrize("effective", [False, True])
+async def at_moment(ledger: Ledger, **more: Any) -> Decimal:
+    """Read the total of what was made, or is effective, before the next day."""
+    return (await ledger.total("usage/a", at=date(2026, 3, 30), **more)).value
+
+
+async def by_period(ledger: Ledger, **more: Any) -> Decimal:
+    """Read the sums by day."""
+    return (await ledger.periods("usage/a", by="day", **more)).total
+
+
+async def now(ledger: Ledger) -> Decimal:
+    """Read the total."""
+    return (await ledger.total("usage/a")).value
+
+
+async def counted(ledger: Ledger, at: datetime | None = None) -> Decimal:
+    """Correct the total by a count that fits, and return it."""
+    return (await ledger.reconcile("usage/a", counted=Decimal(0), at=at)).total
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        now,
+        partial(at_moment),
+        partial(at_moment, effective=True),
+        partial(by_period),
+        partial(by_period, effective=True),
+        counted,
+        partial(counted, at=NOW + timedelta(minutes=5)),
+    ],
+)
+@pytest.mark.parametrize("incremental", [False, True])
 async def test_others_go_on_while_many_entries_are_added_up(
-    monkeypatch: pytest.MonkeyPatch, *, effective: bool
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[Ledger], Any], *, incremental: bool
 ) -> None:
-    """A portion of them at a time, by period and at a moment; the sums are the same."""
-    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}})
-    await desk.record(*range(1, 6), at=NOW)
-    turns: list[int] = []
+    """Each read adds up a portion of them at a time, and gives up a portion; none are left."""
+    rules = {"usage/*": {**USAGE, "effective": True}}
+    desk = Desk(periods=rules, cache={"incremental": incremental})
+    changes = [*range(1, 30), Decimal("1E-30"), Decimal("-1E-30")]
+    await desk.record(*changes, at=NOW)
+    await desk.record(-435, at=NOW, effective=date(2026, 3, 20))
+    desk.clock.wall = NOW + timedelta(minutes=10)
+    monkeypatch.setattr("ledger.core.fold.PORTION", 2)
+    turns, most = [0], [0]
+    total_wide = amounts.total_wide
+
+    def recorded(values: Iterable[Decimal]) -> Decimal:
+        each = [*values]
+        most[0] = max(most[0], len(each))
+        return total_wide(each)
 
     async def other() -> None:
         while True:
-            turns[-1] += 1
+            turns[0] += 1
             await checkpoint()
 
-    for portion in (10, 2):
-        for module in ("core.fold", "totals.periods", "totals.moments"):
-            monkeypatch.setattr(f"ledger.{module}.PORTION", portion)
-        for at in (None, date(2026, 3, 30)):
-            turns.append(0)
-            async with background_tasks() as tasks:
-                tasks.start_soon(other)
-                if at is None:
-                    found = await desk.periods("day", effective=effective)
-                    assert shown(found) == {"03-29 00:00": 15}
-                else:
-                    desk.clock.wall = NOW
-                    async with desk.ledger() as ledger:
-                        total = await ledger.total("usage/a", at=at, effective=effective)
-                    assert total.value == 15
-    assert [more - few for few, more in zip(turns[:2], turns[2:], strict=True)] == [2, 2]
+    async with desk.ledger() as ledger:
+        monkeypatch.setattr(amounts, "total_wide", recorded)
+        async with background_tasks() as tasks:
+            tasks.start_soon(other)
+            assert await read(ledger) == 0
+    assert turns[0] >= len(changes) // 2
+    assert most[0] <= 2 + 3  # a portion, and what it is added to
 
 
 async def test_as_many_periods_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
