@@ -8,6 +8,7 @@ counting leaves to the collector.
 
 import asyncio
 import gc
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,8 @@ YOUNG_MAX = 50_000
 """Allocations before the young generation is scanned; Python's default is 700."""
 MIDDLE_MAX = 20
 OLDEST_MAX = 100
+_closed: deque[None] = deque(maxlen=1)
+"""Whether a client was closed that may not be collected."""
 
 
 def tune_gc() -> None:
@@ -33,14 +36,21 @@ def is_gc_tuned() -> bool:
     return gc.get_threshold() == (YOUNG_MAX, MIDDLE_MAX, OLDEST_MAX)
 
 
-def free_closed_clients() -> None:
-    """Collect closed clients, if the collector is tuned; called before a client is opened.
+@contextmanager
+def freed_later() -> Iterator[None]:
+    """Collect clients that were closed, if the collector is tuned, before another one is opened.
 
     A client of the SDK is a reference cycle of some 0.2 MB. A process that opens one again and
-    again, such as one that cannot reach a region, would run out of memory before `OLDEST_MAX`.
+    again, such as one that cannot reach a region, would run out of memory before `OLDEST_MAX`. To
+    collect holds all threads for long, so it is done only once one was closed.
     """
-    if is_gc_tuned():
+    if _closed and is_gc_tuned():
+        _closed.clear()
         gc.collect()
+    try:
+        yield
+    finally:
+        _closed.append(None)
 
 
 def pause_gc_for_this_turn() -> None:

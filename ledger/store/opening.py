@@ -16,7 +16,7 @@ from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.files import read_bounded
 from ledger.runtime.foreign import FOREIGN
-from ledger.runtime.gc import free_closed_clients
+from ledger.runtime.gc import freed_later
 from ledger.runtime.loops import running_loop
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.threaded import ThreadedCall
@@ -196,12 +196,12 @@ async def open_transport(
     from ledger.store.transports.trust import check_configured  # noqa: PLC0415
 
     check_apart(settings, region)
-    free_closed_clients()
     described = settings.region(region)
     options = client_options(region, described)
     config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
-    session = open_session(described.profile)
     async with AsyncExitStack() as stack:
+        stack.enter_context(freed_later())
+        session = open_session(described.profile)
         with localcontext(GIVEN):  # the SDK calculates with a date when it reads credentials
             opening_client = session.create_client("dynamodb", config=config, **options)
             client = await stack.enter_async_context(opening_client)

@@ -1,13 +1,14 @@
 """Looks at every region of the table: one at a time, shared by all who ask at once.
 
-A look costs some reads in each region, and opens connections of its own, so its result holds for
-`LOOK_AGE_MAX` seconds. What fails or hangs in a look is a `Failed` in its place, and hides nothing
-else.
+A look costs some reads in each region, so its result holds for `LOOK_AGE_MAX` seconds. Its
+clients live in a thread of their own, from the first look on: to make one holds an event loop for
+long. What fails or hangs in a look is a `Failed` in its place, and hides nothing else.
 """
 
 import asyncio
+from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,13 +16,19 @@ from functools import partial
 from random import Random
 from typing import Self, TypeAlias, TypeVar, cast
 
-import anyio
 import anyio.to_thread
 
 from compactor.observe import lease_name
 from compactor.passes_seen import passes_of
 from compactor.status import CompactorStatus, status_in
-from ledger.administration.diagnosis.asking import Looks, Notes, NotingTransport, asked, looked
+from ledger.administration.diagnosis.asking import (
+    KeptOpen,
+    Looks,
+    Notes,
+    NotingTransport,
+    asked,
+    looked,
+)
 from ledger.administration.diagnosis.hot import HotSample
 from ledger.administration.diagnosis.judging import local_credentials
 from ledger.administration.diagnosis.observed import CredentialsSeen, Failed, LagSeen, PassesSeen
@@ -32,12 +39,14 @@ from ledger.core.errors import LedgerError
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import Clock
 from ledger.runtime.foreign import FOREIGN
+from ledger.runtime.portal import Opening
 from ledger.runtime.tasks import run_all
 from ledger.service.fleet.lanes import PipelineSeen, pipelines_in
 from ledger.service.fleet.trend import Sample, sample_of
 from ledger.settings import Settings
 from ledger.store.dynamodb.clock_watch import ClockWatch
-from ledger.store.opening import open_stores
+from ledger.store.opening import open_store
+from ledger.store.port import Store
 from ledger.totals.total import Total
 
 LOOK_AGE_MAX = 10.0
@@ -68,11 +77,88 @@ class FleetSeen:
     probed_at: datetime | None = None
 
 
+class _Regions:
+    """The clients of looks: each is opened when it is first needed, and closed at the end."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._stack = AsyncExitStack()
+        self._stores: dict[str, Store] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._opening: dict[str, anyio.Lock] = {}
+        self.transports = KeptOpen()
+        self.loop: AbstractEventLoop
+
+    async def __aenter__(self) -> Self:
+        self.loop = asyncio.get_running_loop()
+        await self._stack.enter_async_context(self.transports)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def stores(self, regions: Iterable[str]) -> dict[str, Store]:
+        """Return the stores of these regions.
+
+        Raises:
+            As `ledger.store.opening.open_store`.
+        """
+        for region in regions:
+            async with self._opening.setdefault(region, anyio.Lock()):
+                if region not in self._stores:
+                    opening = open_store(self._settings, region, clock=self._clock)
+                    self._stores[region] = await self._stack.enter_async_context(opening)
+        return {region: self._stores[region] for region in regions}
+
+    async def ledger(self, region: str) -> Ledger:
+        """Return the ledger of a region.
+
+        Raises:
+            As opening one.
+        """
+        async with self._opening.setdefault(region, anyio.Lock()):
+            if region not in self._ledgers:
+                opening = Ledger.open(self._settings, region=region)
+                self._ledgers[region] = await self._stack.enter_async_context(opening)
+        return self._ledgers[region]
+
+
+class _Aside:
+    """Runs looks on a loop in a thread of its own, which begins with the first."""
+
+    def __init__(self, regions: _Regions) -> None:
+        self._regions = regions
+        self._thread: Opening | None = None
+        self._opening = anyio.Lock()
+
+    async def run(self, look: Callable[[], Awaitable[Found]]) -> Found:
+        """Run a look, which no request waits for."""
+        async with self._opening:
+            if self._thread is None:
+                self._thread = await anyio.to_thread.run_sync(self._opened)
+        future = asyncio.run_coroutine_threadsafe(_awaited(look), self._regions.loop)
+        return await asyncio.wrap_future(future)
+
+    def _opened(self) -> Opening:
+        opening = Opening()
+        opening.enter(self._regions)
+        return opening
+
+    async def close(self) -> None:
+        """Close the clients, and end the thread."""
+        if self._thread is not None:
+            await anyio.to_thread.run_sync(self._thread.leave)
+
+
+async def _awaited(look: Callable[[], Awaitable[Found]]) -> Found:
+    return await look()
+
+
 class Fleet:
     """Looks at the table of a ledger, through this process's own credentials.
 
-    To be used in `async with`: ledgers of other regions are opened when they are first needed, and
-    closed at the end.
+    To be used in `async with`: what looks opened is closed at the end.
     """
 
     def __init__(self, ledger: Ledger, *, clock: Clock, randomness: Random) -> None:
@@ -86,7 +172,8 @@ class Fleet:
         self._probed_at: datetime | None = None
         self._last: FleetSeen | None = None
         self._last_at = 0.0
-        self._others: dict[str, Ledger] = {}
+        self._regions = _Regions(ledger.settings, clock)
+        self._aside = _Aside(self._regions)
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,8 +183,7 @@ class Fleet:
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        for other in self._others.values():
-            await other.close()
+        await self._aside.close()
 
     async def look(self) -> FleetSeen:
         """Return a look that is recent enough, or take one.
@@ -122,7 +208,7 @@ class Fleet:
         self._last_at = self._clock.monotonic()
 
     async def _probe_now(self) -> None:
-        self._lags = await _in_thread(self._probed)
+        self._lags = await self._aside.run(self._probed)
         self._probed_at = self._clock.now()
 
     async def totals(self, counters: list[str]) -> Mapping[str, Mapping[str, Total] | Failed]:
@@ -137,21 +223,19 @@ class Fleet:
     async def _totals(self, region: str, counters: list[str]) -> Mapping[str, Total]:
         if region == self._ledger.region:
             return await self._ledger.totals(counters, max_age=0)
-        if region not in self._others:
-            other = Ledger.open(self._ledger.settings, region=region)
-            await other.__aenter__()
-            # Another request may have opened one meanwhile.
-            if self._others.setdefault(region, other) is not other:
-                await other.close()
-        return await self._others[region].totals(counters, max_age=0)
+        return await self._aside.run(partial(self._totals_there, region, counters))
+
+    async def _totals_there(self, region: str, counters: list[str]) -> Mapping[str, Total]:
+        return await (await self._regions.ledger(region)).totals(counters, max_age=0)
 
     async def _looked(self) -> FleetSeen:
         """Look at everything; what needs nothing of the regions' own looks is read beside them."""
         known = live_settings(self._ledger).current
+        status_of = partial(self._within, known.home, partial(self._status, known))
         parts: list[Callable[[], Awaitable[object]]] = [
-            partial(_in_thread, self._seen),
+            partial(self._aside.run, self._seen),
             self._pipelines,
-            partial(_in_thread, partial(self._within, known.home, partial(self._status, known))),
+            partial(self._aside.run, status_of),
         ]
         looks, pipelines, status = cast("_Looked", await run_all(parts, at_once=len(parts)))
         (seen, hot), now = looks, self._clock.now()
@@ -188,8 +272,7 @@ class Fleet:
             return [*found, *lags]
 
     async def _status(self, settings: Settings) -> CompactorStatus:
-        async with open_stores(settings, clock=self._clock) as stores:
-            return await status_in(stores, settings)
+        return await status_in(await self._regions.stores(settings.regions), settings)
 
     async def _pipelines(self) -> Sequence[PipelineSeen] | Failed:
         store, settings = self._ledger.store, live_settings(self._ledger).current
@@ -203,7 +286,8 @@ class Fleet:
 
     def _looks(self) -> Looks:
         number = self._random.getrandbits(NUMBER_BITS)
-        return Looks(self._clock, number, LOOK_SECONDS_MAX, identify=_not_asked)
+        opening = self._regions.transports
+        return Looks(self._clock, number, LOOK_SECONDS_MAX, opening, identify=_not_asked)
 
     async def _within(self, region: str, look: Callable[[], Awaitable[Found]]) -> Found | Failed:
         table = self._ledger.settings.table
@@ -216,11 +300,6 @@ class Fleet:
             return await hot_collections(
                 transport, seen.settings, clock=self._clock, randomness=self._random, pages=0
             )
-
-
-async def _in_thread(look: Callable[[], Awaitable[Found]]) -> Found:
-    """Run a look in a thread, on a loop of its own: while clients are made, no request waits."""
-    return await anyio.to_thread.run_sync(partial(anyio.run, look))
 
 
 async def _not_asked(_settings: Settings, _region: str) -> CredentialsSeen:

@@ -21,6 +21,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.service.access.port import OpenAccess
 from ledger.service.access.tokens import Grant, checked_grant
 from ledger.service.app import ServiceParts, create_app
+from ledger.service.fleet.looking import Fleet
 from ledger.service.gate import RequestLog
 from ledger.settings import Settings
 from ledger.store.transports.lean import LeanTransport
@@ -51,6 +52,7 @@ class FleetService:
     settings: Settings
     ledger: Ledger
     http: httpx.AsyncClient
+    fleet: Fleet
 
     async def get(self, path: str) -> Any:
         """Return the JSON at a path."""
@@ -78,7 +80,7 @@ async def fleet_service(*scopes: str) -> AsyncIterator[FleetService]:
             context.fleet,
             httpx.AsyncClient(transport=transport, base_url="http://ledger.test") as http,
         ):
-            yield FleetService(world, settings, ledger, http)
+            yield FleetService(world, settings, ledger, http, context.fleet)
 
 
 async def test_regions_contract_leaders_and_backlog_are_read() -> None:
@@ -102,7 +104,7 @@ async def test_regions_contract_leaders_and_backlog_are_read() -> None:
 
 
 async def test_no_client_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes as long as many requests: these would wait."""
+    """Each takes as long as many requests: these would wait. And each is made once."""
     async with fleet_service() as service:
         threads, opened = list[Thread](), open_session
 
@@ -111,8 +113,14 @@ async def test_no_client_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) ->
             return opened(profile)
 
         monkeypatch.setattr("ledger.store.opening.open_session", noted)
-        await service.get("/v1/fleet")
-    assert threads
+        made: list[int] = []
+        for _ in range(2):
+            service.fleet._last = None  # noqa: SLF001 (as if it had aged)
+            await service.get("/v1/fleet")
+            assert (await service.http.post("/v1/fleet/probe")).status_code == 200
+            await service.get("/v1/fleet/totals?id=shop")
+            made.append(len(threads))
+    assert made[0] == made[1] > 0
     assert main_thread() not in threads
 
 

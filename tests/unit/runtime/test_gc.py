@@ -11,7 +11,7 @@ import pytest
 
 from ledger import tune_gc
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.gc import YOUNG_MAX, gc_paused, is_gc_tuned, pause_gc_for_this_turn
+from ledger.runtime.gc import YOUNG_MAX, freed_later, gc_paused, is_gc_tuned, pause_gc_for_this_turn
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.settings import Settings
 from ledger.store.opening import open_transport
@@ -73,6 +73,29 @@ def test_a_tuned_process_keeps_no_closed_clients() -> None:
         kept.append(len(gc.get_objects()))
     of_a_client = kept[1] - kept[0]
     assert kept[-1] - kept[0] < 2 * of_a_client
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_tuned_process_scans_the_heap_only_once_a_client_was_closed() -> None:
+    """A scan holds all threads; to open several clients, which stay open, needs none."""
+    scans: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            scans.append(1)
+
+    tune_gc()
+    with freed_later():
+        pass
+    with freed_later(), freed_later():  # what was closed is scanned for by the first alone
+        gc.callbacks.append(note)
+        try:
+            with freed_later():
+                assert not scans
+            with freed_later():
+                assert len(scans) == 1
+        finally:
+            gc.callbacks.remove(note)
 
 
 @pytest.mark.usefixtures("collector")
