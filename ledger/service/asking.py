@@ -5,7 +5,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated
 from urllib.parse import unquote_to_bytes
@@ -37,8 +37,10 @@ from ledger.service.forms import (
     ABOVE_0_SCHEMA,
     ADDEND_SCHEMA,
     AMOUNT_SCHEMA,
+    DATE_SCHEMA,
     EFFECTIVE_SCHEMA,
     NOT_NEGATIVE_SCHEMA,
+    PREFER_SCHEMA,
     TIME_SCHEMA,
     TIMED_KEY,
     CounterId,
@@ -47,6 +49,8 @@ from ledger.service.forms import (
     Named,
     Note,
     Region,
+    Schema,
+    short,
     together_max,
 )
 from ledger.service.heads import NOT_ENCODED
@@ -66,13 +70,24 @@ _WAIT = re.compile(r'("?)([0-9]{1,4})\1', re.ASCII)
 _AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
 
 
+def _form_of(schema: Schema) -> re.Pattern[str]:
+    return re.compile(str(schema["pattern"]), re.ASCII)
+
+
+_PREFER, _TIME, _DAY, _EFFECTIVE, _ANY_FORM, _ADDEND_FORM = map(
+    _form_of,
+    (PREFER_SCHEMA, TIME_SCHEMA, DATE_SCHEMA, EFFECTIVE_SCHEMA, AMOUNT_SCHEMA, ADDEND_SCHEMA),
+)
+_is_short = short(256)
+
+
 def counter_in(segment: str) -> str:
     """Return the counter that a percent-encoded segment of a path names.
 
     Raises:
         InvalidCounter: it is not percent-encoded UTF-8.
     """
-    return _decoded(segment, "counter", InvalidCounter)
+    return _is_short(_decoded(segment, "counter", InvalidCounter))
 
 
 def entry_in(segment: str) -> str:
@@ -146,15 +161,15 @@ def wait_of(prefer: Sequence[str]) -> float | None:
     """
     asked = [one.partition(";")[0].partition("=") for one in _PREFERENCE.findall(",".join(prefer))]
     waits = [value.strip() for name, _, value in asked if name.strip().lower() == "wait"]
-    if not waits:
+    if not waits and _PREFER.fullmatch(",".join(prefer)):
         return None
     if len(waits) > 1:
         raise InvalidInput(f"Prefer: wait must be there once, got {len(waits)} of them")
-    found = _WAIT.fullmatch(waits[0])
+    found = _WAIT.fullmatch(waits[0]) if waits and _PREFER.fullmatch(",".join(prefer)) else None
     if found is None or not 0 < int(found[2]) <= WAIT_SECONDS_MAX:
         raise InvalidInput(
             f"Prefer: wait must be a whole number of seconds from 1 to {WAIT_SECONDS_MAX:g}, got"
-            f" {waits[0]!r:.40}"
+            f" {','.join(prefer)!r:.40}"
         )
     return float(found[2])
 
@@ -165,21 +180,12 @@ def moment(name: str, text: str) -> datetime:
     Raises:
         InvalidInput: it is none.
     """
-    try:
-        read = time_of(text)
-    except ValueError:
-        read = None
-    if read is None or read.tzinfo is None:
+    if not _TIME.fullmatch(text):
         raise InvalidInput(
-            f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, got {text!r:.100}"
+            f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, of the years 1971 to"
+            f" 9899, got {text!r:.100}"
         )
-    try:
-        read.astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput(
-            f"{name} must be of the years 1 to 9999 in UTC, got {text!r:.100}"
-        ) from None
-    return read
+    return time_of(text)
 
 
 def bound(name: str, text: str | None) -> datetime | date | None:
@@ -190,10 +196,7 @@ def bound(name: str, text: str | None) -> datetime | date | None:
     """
     if text is None:
         return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return moment(name, text)
+    return date.fromisoformat(text) if _DAY.fullmatch(text) else moment(name, text)
 
 
 def checked_region(region: str | None, regions: Sequence[str]) -> str | None:
@@ -209,7 +212,11 @@ def checked_region(region: str | None, regions: Sequence[str]) -> str | None:
     return region
 
 
-def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> Decimal:
+def _amount(
+    value: object,
+    read: Callable[[str], Decimal] = amounts.parse,
+    form: re.Pattern[str] = _ANY_FORM,
+) -> Decimal:
     if not isinstance(value, str):
         rounded = ": a number of JSON is rounded by many programs"
         why = rounded if isinstance(value, int | float) and not isinstance(value, bool) else ""
@@ -220,13 +227,27 @@ def _amount(value: object, read: Callable[[str], Decimal] = amounts.parse) -> De
             f" {value!r:.100}"
         )
     try:
-        return read(value)
+        found = read(value)
     except AmountOverflow as error:
         raise InvalidAmount(str(error)) from None
+    if not form.fullmatch(value):
+        raise InvalidAmount(
+            "an amount must be written with no zero before its digits, and with an exponent one"
+            f" digit before the point, such as 12.50 or 1.5e3, got {value!r:.100}"
+        )
+    return found
 
 
-def _addend(value: object) -> Decimal:
-    return _amount(value, lambda text: amounts.addend(amounts.parse(text)))
+def _addend(value: object, form: re.Pattern[str] = _ADDEND_FORM) -> Decimal:
+    return _amount(value, lambda text: amounts.addend(amounts.parse(text)), form)
+
+
+def _of_budget(value: object) -> Decimal:
+    """Return an amount of a budget; how large it may be depends on the budget."""
+    found = _addend(value)
+    if not found and str(value).startswith("-"):
+        raise InvalidAmount(f"0 must be written without a sign, got {value!r:.100}")
+    return found
 
 
 def edge(name: str, text: str | None) -> datetime | str | None:
@@ -245,11 +266,11 @@ def _time(value: object) -> datetime:
 def _date(value: object) -> date:
     text = _text("effective", value)
     try:
-        return date.fromisoformat(text)
+        if _EFFECTIVE.fullmatch(text):
+            return date.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(
-            f"body: effective must be a date, such as 2026-11-21, got {text!r}"
-        ) from None
+        pass
+    raise InvalidInput(f"body: effective must be a date, such as 2026-11-21, got {text!r}")
 
 
 def _text(name: str, value: object) -> str:
@@ -270,8 +291,8 @@ Effective = Annotated[date, BeforeValidator(_date), WithJsonSchema(EFFECTIVE_SCH
 Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
 Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ADDEND_SCHEMA)]
 """What may be added to a counter; an entry that was written may hold any amount."""
-NotNegative = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(NOT_NEGATIVE_SCHEMA)]
-Above0 = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ABOVE_0_SCHEMA)]
+NotNegative = Annotated[Decimal, BeforeValidator(_of_budget), WithJsonSchema(NOT_NEGATIVE_SCHEMA)]
+Above0 = Annotated[Decimal, BeforeValidator(_of_budget), WithJsonSchema(ABOVE_0_SCHEMA)]
 """What the ledger takes of budgets, and checks."""
 
 

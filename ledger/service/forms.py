@@ -1,16 +1,19 @@
 r"""Forms of values in paths, queries, headers and bodies: what OpenAPI says of them.
 
-The ledger itself checks them. What a form says is taken: no request is refused for a value that has
-it. Where no pattern can say the rule, a `format` names it, and the description has it in words.
-Patterns are of the kind that every language's validators read: no looking ahead, `\x..` for
-characters, and no count above 1,000.
+What a form says is taken: no request is refused for a value that has it. And nothing else is: the
+service reads by the same patterns. Where no pattern can say the rule, a `format` names it, and the
+description has it in words. Patterns are of the kind that every language's validators read: no
+looking ahead, `\x..` for characters, and no count above 1,000.
 
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema
+
+from ledger.core.errors import InvalidInput
 
 Schema = dict[str, JsonValue]
 
@@ -26,14 +29,14 @@ _DAY = (
 )
 _HOUR = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _TIME = rf"{_DAY}T{_HOUR}:[0-5][0-9]"
-TIME_PATTERN = rf"^{_TIME}(?:\.[0-9]+)?(?:Z|[+-]{_HOUR})$"
+TIME_PATTERN = rf"^{_DAY}[Tt]{_HOUR}:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-]{_HOUR})$"
 TIME_SCHEMA: Schema = {"type": "string", "format": "date-time", "pattern": TIME_PATTERN}
 """RFC 3339, of the years 1971 to 9899, without leap seconds."""
-DATE_SCHEMA: Schema = {"type": "string", "format": "date", "pattern": f"^{_YEAR}-"}
+DATE_SCHEMA: Schema = {"type": "string", "format": "date", "pattern": f"^{_DAY}$"}
 EFFECTIVE_SCHEMA: Schema = {
     "type": "string",
     "format": "date",
-    "pattern": "^(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-",
+    "pattern": "^(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}$",
 }
 """Any day of the calendar, which has no year 0."""
 
@@ -78,12 +81,10 @@ _ZERO = r"0(?:\.0{1,38})?"
 
 def _above_0(digits: int) -> str:
     """Return the pattern of numbers of so many digits, none beyond the 38th around the point."""
-    whole = [digits // 4, digits // 2, digits * 3 // 4]
-    half = digits // 2 - 1
     forms = (
         rf"[1-9][0-9]{{0,{digits - 1}}}",
-        *(rf"[1-9][0-9]{{0,{most - 1}}}\.[0-9]{{1,{digits - most}}}" for most in whole),
-        rf"0\.0{{0,{half}}}[1-9][0-9]{{0,{half}}}",
+        *(rf"[1-9][0-9]{{{most - 1}}}\.[0-9]{{1,{digits - most}}}" for most in range(1, digits)),
+        *(rf"0\.0{{{most}}}[1-9][0-9]{{0,{digits - most - 1}}}" for most in range(digits)),
         r"[1-9](?:\.[0-9]{1,18})?[eE](?:\+?(?:[0-9]|[12][0-9]|3[0-7])|-(?:[0-9]|1[0-9]|20))",
         "[1-9][eE]-(?:2[1-9]|3[0-8])",
     )
@@ -91,6 +92,7 @@ def _above_0(digits: int) -> str:
 
 
 _ANY = (
+    r"[1-9][0-9]{0,37}0{0,2}|0\.0{0,39}[1-9][0-9]{0,37}|"
     r"[1-9](?:\.[0-9]{1,37})?[eE]"
     r"(?:\+?(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-5])|-(?:[0-9]|[1-9][0-9]|1[0-2][0-9]|130))"
 )
@@ -146,11 +148,27 @@ _NO_WAIT = (
     rf"(?:[Ww]{_W_AGAIN}(?:[Aa][Ii]?)?)?"
 )
 """Any text without the word, letter by letter, since there is no looking ahead."""
+_SIGN = "[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_GAP = r"[ \x09]*"
+# Each text is read in one way alone, so that none takes long.
+_VALUE = rf'(?:{_GAP}=(?:{_GAP}(?:{_SIGN}+|"(?:[^"\x5c]|\x5c.)*"))?)'
+_PARAMETERS = f"(?:{_GAP};(?:{_GAP}{_SIGN}+{_VALUE}?)?)*"
+_NAME = (
+    "(?:[!#$%&'*+.^_`|~0-9A-VX-Za-vx-z-]"
+    f"{_SIGN}*|[Ww](?:[!#$%&'*+.^_`|~0-9B-Zb-z-]{_SIGN}*)?"
+    f"|[Ww][Aa](?:[!#$%&'*+.^_`|~0-9A-HJ-Za-hj-z-]{_SIGN}*)?"
+    f"|[Ww][Aa][Ii](?:[!#$%&'*+.^_`|~0-9A-SU-Za-su-z-]{_SIGN}*)?|[Ww][Aa][Ii][Tt]{_SIGN}+)"
+)
+"""That of any preference but `wait`."""
+_OTHER = f"{_GAP}(?:{_NAME}{_VALUE}?{_PARAMETERS}{_GAP})?"
+_SECONDS = "(?:[1-9]|[1-5][0-9]|60)"
+_WAIT = rf'{_GAP}[Ww][Aa][Ii][Tt]{_GAP}={_GAP}(?:{_SECONDS}|"{_SECONDS}"){_PARAMETERS}{_GAP}'
 PREFER_SCHEMA: Schema = {
     "type": "string",
-    "pattern": rf"^(?:{_NO_WAIT}|(?:{_NO_WAIT}, ?)?wait=(?:[1-9]|[1-5][0-9]|60)(?:,{_NO_WAIT})?)$",
+    "pattern": rf"^(?:{_NO_WAIT}|{_OTHER}(?:,{_OTHER})*|(?:{_OTHER},)*{_WAIT}(?:,{_OTHER})*)$",
     "examples": ["wait=5"],
 }
+"""A list of preferences (RFC 7240) with `wait` at most once, or any text without the word."""
 
 TIMED_KEY: Schema = {
     "if": {"required": ["at"], "properties": {"at": {"type": "string"}}},
@@ -160,6 +178,20 @@ TIMED_KEY: Schema = {
     },
 }
 """`at` belongs to a key, and each key has its time: in it, or beside it."""
+
+
+def short(most: int) -> Callable[[str], str]:
+    """Return what refuses a text that may be too long in UTF-8, though its characters are few."""
+
+    def checked(text: str) -> str:
+        if len(text) > most and not text.isascii():
+            raise InvalidInput(
+                f"text with a character beyond ASCII must have at most {most} characters, got"
+                f" {text[:40]!r}... of {len(text):,}"
+            )
+        return text
+
+    return checked
 
 
 def printable(most: int, *, name: str) -> Schema:
@@ -192,11 +224,12 @@ Since = Annotated[str, WithJsonSchema(TIME_SCHEMA)]
 """A time with a zone."""
 Edge = Annotated[str, WithJsonSchema(EDGE_SCHEMA)]
 """A time with a zone, or the id of an entry."""
-Named = Annotated[str, Field(min_length=1, max_length=1024), WithJsonSchema(NAMED_SCHEMA)]
+_IsShort = AfterValidator(short(256))
+Named = Annotated[str, Field(min_length=1, max_length=1024), _IsShort, WithJsonSchema(NAMED_SCHEMA)]
 """A key or a token."""
 Note = Annotated[str, WithJsonSchema(NOTE_SCHEMA)]
 Region = Annotated[str, WithJsonSchema(REGION_SCHEMA)]
-Name = Annotated[str, WithJsonSchema(printable(64, name="attribute"))]
-CounterId = Annotated[str, Field(json_schema_extra=COUNTER_SCHEMA)]
+Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, name="attribute"))]
+CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
-Prefix = Annotated[str, WithJsonSchema(PREFIX_SCHEMA)]
+Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]

@@ -3,10 +3,12 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+import re
 from typing import get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
 from ledger.service.forms import CounterId, Edge, FeedCursor, Prefix, Since, When
 from ledger.totals.periods import By
@@ -18,10 +20,30 @@ LIVE_MAX = 50
 PAGE_MAX = 1_000
 
 
+_FORMS = {
+    "true or false": ((bool,), re.compile("true|false")),
+    "a whole number, such as 10": ((int,), re.compile("-?(?:0|[1-9][0-9]*)")),
+    "a number, such as 0.5": (
+        (float, float | None),
+        re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"),
+    ),
+}
+
+
 class Asked(BaseModel):
     """Parameters of a query: one that has no meaning is an error, since it may be a slip."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _of_json(cls, value: object, info: ValidationInfo) -> object:
+        """Take numbers and truths as JSON writes them, which is all that the document says."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        for name, (kinds, form) in _FORMS.items():
+            if kind in kinds and isinstance(value, str) and not form.fullmatch(value):
+                raise InvalidInput(f"must be {name}")
+        return value
 
 
 class TotalQuery(Asked):

@@ -41,6 +41,8 @@ ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""
 SHARE_FOR_RIGHTS = 0.9
 """The part of a request's time for which rights may be waited for; the rest is for the answer."""
+SECONDS_MIN = 1e-3
+"""Fewer seconds from now are taken for so many: a clock does not tell them apart."""
 SECONDS_MAX = 1e10
 """More seconds than a time may lie ahead: three centuries."""
 EXPIRES_SCHEMA: Schema = {
@@ -58,7 +60,7 @@ def _expires(value: object) -> datetime | float:
         return moment("body: expires", value)
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > SECONDS_MAX:
         raise InvalidInput(f"body: expires must be seconds or a time, got {shown(value)}")
-    return float(value)
+    return max(float(value), SECONDS_MIN) if value > 0 else float(value)
 
 
 Expires = Annotated[datetime | float, BeforeValidator(_expires), WithJsonSchema(EXPIRES_SCHEMA)]

@@ -115,7 +115,7 @@ async def test_no_client_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr("ledger.store.opening.open_session", noted)
         made: list[int] = []
         for _ in range(2):
-            service.fleet._last = None  # noqa: SLF001 (as if it had aged)
+            service.fleet._last = None
             await service.get("/v1/fleet")
             assert (await service.http.post("/v1/fleet/probe")).status_code == 200
             await service.get("/v1/fleet/totals?id=shop")

@@ -52,7 +52,7 @@ def test_a_segment_that_is_not_utf8_is_refused(segment: str) -> None:
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_a_time_that_utc_has_no_year_for_is_refused(text: str) -> None:
     """Nothing can be compared with it."""
-    with pytest.raises(InvalidInput, match="until must be of the years 1 to 9999 in UTC, got '"):
+    with pytest.raises(InvalidInput, match=r"until must be a time .* years 1971 to 9899, got '"):
         bound("until", text)
 
 

@@ -4,21 +4,37 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from support.serving import served
 
 from ledger.core import ids
+from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.core.timed_keys import time_in
 from ledger.core.visible import unclear_in
 from ledger.limits.rights import checked_amount
 from ledger.service import forms
-from ledger.service.asking import _addend, _amount, edge, key_of, moment, wait_of
+from ledger.service.asking import (
+    _addend,
+    _amount,
+    _date,
+    _of_budget,
+    bound,
+    counter_in,
+    edge,
+    key_of,
+    moment,
+    wait_of,
+)
+from ledger.service.spending import SECONDS_MIN, _expires
 from ledger.writing.plan import checked_key
 
+_prefix = TypeAdapter(forms.Prefix)
 TIME = "2026-11-21T06:50:00Z"
 
 
@@ -40,8 +56,12 @@ def _id(text: str) -> object:
     return edge("after", text)
 
 
+def _counter(text: str) -> str:
+    return counter_in(quote(text))
+
+
 def _wait(text: str) -> object:
-    assert wait_of([text]) is None or "wait=" in text
+    assert wait_of([text]) is None or "wait" in text.lower()
     return text
 
 
@@ -171,3 +191,86 @@ async def test_patterns_are_such_as_every_language_reads() -> None:
 def test_amounts_of_the_longest_form_are_exact() -> None:
     """All 38 digits are kept."""
     assert _addend("9" * 38) == Decimal("9" * 38)
+
+
+NOT_OF_THE_FORM: dict[str, tuple[str, ...]] = {
+    "time": (
+        *("20261128T210000Z", "2026-11-28T21:00:00,5Z", "2026-11-28T21:00:00+2359"),
+        *("2026-11-28 21:00:00Z", "2026-W48-6T21:00:00Z", "1970-12-31T23:59:59Z"),
+    ),
+    "amount": ("1e00", "0.1e1", "10e1", "00", "1.", "0e5"),
+    "addend": ("1e00", "0.1e1", "10e1", "01.5"),
+    "0 or more": ("-0", "1e00"),
+    "Prefer": ("wait=05", "wait", "WAIT=61", 'wait="05"', "wait=5, x, Wait=6"),
+    "counter": ("é" * 257,),
+    "prefix": ("é" * 257,),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name, texts in NOT_OF_THE_FORM.items() for text in texts]
+)
+async def test_nothing_is_taken_but_what_the_document_says(name: str, text: str) -> None:
+    """By the same functions: each value has one form."""
+    assert not re.search(str(TAKEN[name][0]["pattern"]), text)
+    reads = {"0 or more": _of_budget, "counter": _counter, "prefix": _prefix.validate_python}
+    with pytest.raises(ValueError, match="must"):
+        reads.get(name, TAKEN[name][1])(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("await=4", 'wait="5"', "WAIT=5;x=1", "swait=5, wait = 7", 'x="wait=9", wait=5;y'),
+        *("x;wait=3", ",, wait=5 ,", 'wait=60,respond-async;foo="bar,baz"'),
+    ],
+)
+def test_preferences_that_are_ignored_and_one_that_is_not(text: str) -> None:
+    """Have the form, and are taken."""
+    assert re.search(str(forms.PREFER_SCHEMA["pattern"]), text)
+    wait_of([text])
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-W48-6", "20261128", "2026-11-28 ", "2026-02-29", "0000-01-01"]
+)
+def test_a_date_has_one_form(text: str) -> None:
+    """Of a change, and of a bound."""
+    with pytest.raises(InvalidInput):
+        _date(text)
+    with pytest.raises(InvalidInput):
+        bound("since", text)
+
+
+@pytest.mark.parametrize("text", ["2026-11-28t21:00:00z", "2026-11-28T21:00:00.5Z"])
+def test_a_time_may_have_small_letters(text: str) -> None:
+    """As RFC 3339 has it."""
+    assert re.search(forms.TIME_PATTERN, text)
+    assert moment("at", text).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("max_age=1_0", "max_age=%201", "max_age=%2B1", "max_age=inf", "max_age=.5"),
+        *("steady=t", "steady=yes", "steady=on", "steady=1", "steady=True"),
+        "at=20261128",
+    ],
+)
+async def test_a_query_has_numbers_and_truths_as_json_does(query: str) -> None:
+    """Nothing else is taken for one."""
+    async with served() as service:
+        answer = await service.http.get(f"/v1/counters/a?{query}")
+        assert answer.status_code == 400
+        assert "must be" in answer.json()["detail"]
+        for limit in ("1.0", "+1", "01", "1e1"):
+            answer = await service.http.get("/v1/counters/a/entries", params={"limit": limit})
+            assert answer.status_code == 400
+        taken = "/v1/counters/a?max_age=1e0&effective=false"
+        assert (await service.http.get(taken)).status_code == 200
+
+
+def test_seconds_that_no_clock_tells_from_now_are_taken() -> None:
+    """The document allows any above 0; they are as the least that it can tell."""
+    assert _expires(1e-9) == _expires(5e-324) == SECONDS_MIN
+    assert _expires(0.5) == 0.5
