@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ledger.archive import objects
-from ledger.core.archived import Place
+from ledger.core.archive_pointers import PointerPlace
 from ledger.core.errors import ArchiveError
 from ledger.core.ids import EntryId
 
@@ -35,9 +35,9 @@ class ArchiveObject:
         """The last moment at which a fold that names it may be signed."""
         return self.made.at + objects.SIGNED_WITHIN
 
-    def add(self, packed: bytes) -> Place:
+    def add(self, packed: bytes) -> PointerPlace:
         """Add a segment's member and return its place."""
-        place = Place(self.made, self.size, len(packed))
+        place = PointerPlace(self.made, self.size, len(packed))
         self.members.append(packed)
         self.size += len(packed)
         return place

@@ -27,8 +27,8 @@ from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.port import Place as ArchivePlace
 from ledger.archive.segments import head_with, microseconds, segment_of, to_lines
-from ledger.core import archived, ids
-from ledger.core.archived import Archived
+from ledger.core import archive_pointers, ids
+from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import Item, entry_id
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection, named_by
@@ -99,7 +99,7 @@ class Archiver:
         settled = settled_upto(observed, new, rules)
         if not new:
             head = replace(before, settled=max(before.settled, settled))
-            return replace(fold, archive=archived.to_bytes(head)), None
+            return replace(fold, archive=archive_pointers.to_bytes(head)), None
         items = _items(observation.views[rules.home], new)
         salts = [self._random.getrandbits(SALT_BITS).to_bytes(SALT_BITS // 8, "big") for _ in items]
         segment = segment_of(
@@ -133,7 +133,7 @@ class Archiver:
         if current.size >= OBJECT_BYTES:
             self._current = None
         head = head_with(before, segment, place, settled=settled)
-        return replace(fold, archive=archived.to_bytes(head)), current
+        return replace(fold, archive=archive_pointers.to_bytes(head)), current
 
     async def put(self, made: ArchiveObject) -> None:
         """Put an object in every place and read it back, once; it accepts no more segments.
@@ -196,7 +196,7 @@ async def _put(place: ArchivePlace, name: str, data: bytes) -> None:
         )
 
 
-def head_of(net: NetChange | None, partition: str) -> Archived:
+def head_of(net: NetChange | None, partition: str) -> ArchiveState:
     """Return the head of a collection's chain; for a net without one, that of a new chain.
 
     Raises:
@@ -204,7 +204,7 @@ def head_of(net: NetChange | None, partition: str) -> Archived:
     """
     if net is not None and net.archive is None:
         return replace(
-            archived.BEGUN, since=net.until, base_count=net.count, base_change=net.change
+            archive_pointers.BEGUN, since=net.until, base_count=net.count, base_change=net.change
         )
     return archived_of(net, partition)
 

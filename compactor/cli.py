@@ -30,13 +30,13 @@ from ledger.runtime.command_options import spread_options
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.metrics_server import Health, keep_beating, serve_metrics
+from ledger.runtime.output import print_json, say
 from ledger.runtime.program import INTERRUPTED
-from ledger.runtime.serving import Health, keep_beating, serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 
 app = new_app(
     name="compactor",
@@ -70,10 +70,11 @@ class RunOptions:
         ),
     ] = None
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to serve_metrics Prometheus metrics on."),
     ] = None
     metrics_host: Annotated[
-        str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all interfaces.")
+        str, typer.Option(help="Address to serve_metrics metrics on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1"
     metrics_file: Annotated[
         Path | None,
@@ -123,7 +124,9 @@ def run_compactor(options: RunOptions) -> None:
     with ExitStack() as stack:
         if options.metrics_port is not None:
             server = stack.enter_context(
-                serve(options.metrics_port, registry, host=options.metrics_host, health=health)
+                serve_metrics(
+                    options.metrics_port, registry, host=options.metrics_host, health=health
+                )
             )
             say(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if options.every is not None:
@@ -297,7 +300,7 @@ async def _stoppable(work: Callable[[anyio.Event], Awaitable[Result]]) -> Result
 
 def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
     try:
-        return seconds_of(text, is_positive=is_positive)
+        return parse_duration(text, is_positive=is_positive)
     except InvalidInput as error:
         raise InvalidInput(f"{option} {error}") from None
 

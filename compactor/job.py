@@ -25,7 +25,7 @@ from compactor.watching import PassWatcher
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.metered import metered_places
 from ledger.archive.places.port import Place
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
     ArchiveError,

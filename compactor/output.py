@@ -10,8 +10,8 @@ from compactor.status import CompactorStatus
 from ledger.core.durations import spoken
 from ledger.core.errors import StoreError
 from ledger.core.signatures import signed_text
-from ledger.runtime.printing import say, utc_text
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import say, utc_text
 
 
 def status_fields(shown: CompactorStatus, *, now: datetime) -> dict[str, Any]:

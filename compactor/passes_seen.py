@@ -13,7 +13,7 @@ from ledger.administration.diagnosis.observed import PassesSeen
 from ledger.core.errors import StoreError
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 
 
 async def passes_seen(settings: Settings, *, clock: Clock) -> PassesSeen:

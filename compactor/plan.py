@@ -36,7 +36,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from ledger.core import amounts, ids, keys, periods
-from ledger.core.budgets import budget_in
+from ledger.core.budget_rules import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
 from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by, stamp_of

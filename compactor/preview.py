@@ -14,14 +14,14 @@ from compactor.observe import Observed, ReadExtent, observe
 from compactor.pass_terms import rules_of
 from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
 from compactor.succession import succeed
-from ledger.contract.opening import OpenTable, open_table
+from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core import ids, keys
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import AmountOverflow, DamagedItem, HomeMoving
 from ledger.core.fold import named_by, stamp_of
 from ledger.core.hints import last_sort_key
 from ledger.runtime.clock import Clock
-from ledger.runtime.printing import utc_text
+from ledger.runtime.output import utc_text
 from ledger.settings import Settings
 from ledger.store.port import Store
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from compactor.metrics import LAST_SUCCESS, CompactorMetrics
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.core.redaction import without_passwords
+from ledger.core.urls import without_passwords
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

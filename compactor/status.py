@@ -15,7 +15,7 @@ from ledger.core.errors import StoreError
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get
 

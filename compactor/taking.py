@@ -14,13 +14,13 @@ later is a new, empty replica.
 from collections.abc import Iterable, Sequence
 
 from ledger.administration.replica_states import DROPPED_BY_ITSELF
-from ledger.contract.changing import POLL_SECONDS, ContractWriter
-from ledger.contract.waiting import Report
+from ledger.contract.contract_writer import POLL_SECONDS, ContractWriter
+from ledger.contract.wait_report import Report
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 
 

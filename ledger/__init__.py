@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         UpgradeNeeded,
     )
     from ledger.core.index import Listed
-    from ledger.core.reconciled import Reconciled
+    from ledger.core.reconciliation import Reconciled
     from ledger.core.values import Entry
     from ledger.core.watches import Crossing
     from ledger.feed.page import FeedPage
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         WatchSettings,
         WriterSettings,
     )
-    from ledger.settings.periods import PeriodSettings
+    from ledger.settings.pattern_groups import PeriodSettings
     from ledger.settings.pipelines import PipelineSettings
     from ledger.store.writes import (
         Action,
@@ -223,11 +223,11 @@ _PLACES = {
     "LimitChange": "ledger.limits.limit_change",
     "Listed": "ledger.core.index",
     "Period": "ledger.totals.periods",
-    "PeriodSettings": "ledger.settings.periods",
+    "PeriodSettings": "ledger.settings.pattern_groups",
     "PeriodTotals": "ledger.totals.periods",
     "PipelineSettings": "ledger.settings.pipelines",
     "Put": _WRITES,
-    "Reconciled": "ledger.core.reconciled",
+    "Reconciled": "ledger.core.reconciliation",
     "Refused": "ledger.limits.outcomes",
     "Region": _GROUPS,
     "Rejected": _WRITES,

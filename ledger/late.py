@@ -3,7 +3,7 @@
 Past the horizon a keyed call is not repeated, because its entry may have been merged. With an
 archive the answer can be looked up for as long as the archive is kept: applied, with the entry;
 another change under this key; or never applied, if every change of that time has settled
-(`ledger.core.archived`). The net is read once, so its chain and its `settled` time agree.
+(`ledger.core.archive_pointers`). The net is read once, so its chain and its `settled` time agree.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ledger.archive.access import ArchiveAccess, archived_of
 from ledger.archive.reading import archived_line
 from ledger.archive.segments import Line, microseconds
 from ledger.core import ids, keys
-from ledger.core.archived import Archived
+from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import entry_of
 from ledger.core.errors import NeverApplied, RetryHorizonPassed
 from ledger.core.fold import named_by
@@ -85,7 +85,7 @@ class LateAnswers:
         return keys.shard_of(ids.suffix_in(entry.id), shards)
 
     def _check_known(
-        self, entry: Entry, net: NetChange | None, head: Archived, settings: Settings
+        self, entry: Entry, net: NetChange | None, head: ArchiveState, settings: Settings
     ) -> None:
         """Raise unless an entry that is not in the archive was certainly never applied.
 
@@ -114,7 +114,7 @@ class LateAnswers:
 
 
 def unknown_because(
-    entry_id: str, head: Archived, named: Sequence[str], *, lost: datetime | None
+    entry_id: str, head: ArchiveState, named: Sequence[str], *, lost: datetime | None
 ) -> str:
     """Return why an id that is in no segment of a chain may have been applied; empty if it was not.
 

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ledger.archive.metrics import ArchiveMetrics
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.feeding import Feeding
@@ -21,7 +21,7 @@ from ledger.opening import GivenConnections, Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
 from ledger.reading import Readings
 from ledger.reversing import Wanted
-from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
+from ledger.runtime.call_deadlines import NEVER, bounded, deadline_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.runtime.supervised import Supervised
@@ -197,10 +197,10 @@ class Ledger(Readings, Listings, Feeding):
             StoreError: DynamoDB could not do it; nothing was written.
         """
         parts, view = self._opening.here(), self._view
-        end = NEVER if timeout is None else end_of(timeout)
+        end = NEVER if timeout is None else deadline_of(timeout)
         try:
             if view is not None and view.is_due():  # rarely waits
-                end = min(end, end_of(view.current.write_deadline))
+                end = min(end, deadline_of(view.current.write_deadline))
                 await bounded(end, view.renew(), not_sent)
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change, end=end)
@@ -230,7 +230,7 @@ class Ledger(Readings, Listings, Feeding):
                 The others may be written, so repeat only those that have keys.
             As `record`; a `StoreError` or `NotSent` means that none was written.
         """
-        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        asked, parts, end = changes_of(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
         entries = await self._counted(parts.writer.record_many(asked, end=end))
         parts.hints.wrote_all(entries)
@@ -247,7 +247,7 @@ class Ledger(Readings, Listings, Feeding):
         Raises:
             As `record`.
         """
-        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        asked, parts, end = changes_of(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
         entries = await self._counted(parts.writer.record_together(asked, end=end))
         parts.hints.wrote_all(entries)
@@ -272,8 +272,8 @@ class Ledger(Readings, Listings, Feeding):
                 instead, and nothing is written.
             And as `record`.
         """
-        parts, end = self._open_parts, end_of(timeout)
-        checked_bool("together", together)
+        parts, end = self._open_parts, deadline_of(timeout)
+        check_bool("together", together)
         end = await self._renew_by(end)
         try:
             written = await parts.writer.retry(entries, together=together, end=end)
@@ -315,7 +315,7 @@ class Ledger(Readings, Listings, Feeding):
                 token in the message.
             And as `record` and `total`.
         """
-        reconciler, end = self._open_parts.reconciler, end_of(timeout)
+        reconciler, end = self._open_parts.reconciler, deadline_of(timeout)
         end = await self._renew_by(end)
         call = reconciler.reconcile(
             counter, counted=counted, at=at, reason=reason, token=token, end=end
@@ -347,7 +347,7 @@ class Ledger(Readings, Listings, Feeding):
             ArchiveError: the archive cannot be read.
             And as `record`.
         """
-        reverser, end = self._open_parts.reverser, end_of(timeout)
+        reverser, end = self._open_parts.reverser, deadline_of(timeout)
         end = await self._renew_by(end)
         wanted = Wanted(note, effective)
         return await self._counted(reverser.reverse(entry, wanted, end=end))

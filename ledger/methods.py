@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, Unpack, overload
 from weakref import WeakValueDictionary
 
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_new_counter
@@ -42,11 +42,11 @@ from ledger.primitives.sequences import (
 )
 from ledger.primitives.versions import ConditionGuard, GuardOptions, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
-from ledger.runtime.calls import each_in_time
+from ledger.runtime.call_deadlines import each_in_time
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.wrappers.opened import OpenedStore
+from ledger.store.wrappers.call_store import CallStore
 
 _OWNER_BITS = 64
 _DEFAULT_TERMS = LeaseTerms()
@@ -247,7 +247,7 @@ class Methods:
                 a table that was given its store, which a thread cannot reopen.
         """
         keeping: Keeping = in_loop
-        if checked_bool("in_thread", in_thread):
+        if check_bool("in_thread", in_thread):
             if self._is_given:
                 raise InvalidInput(
                     "in_thread needs a table that opens its own store, not one given to it"
@@ -348,7 +348,7 @@ class Methods:
     @property
     def _store(self) -> Store:
         """The open store, for objects that outlive this opening."""
-        return OpenedStore(self.ledger.store, partial(store_here, self.ledger))
+        return CallStore(self.ledger.store, partial(store_here, self.ledger))
 
     def _owner(self) -> str:
         """Return a name that no other contender has, readable by people."""

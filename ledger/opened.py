@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from ledger.contract.view import ContractView
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.parts import Parts
-from ledger.runtime.deadline import NEVER, bounded, end_of, not_read, not_sent
+from ledger.runtime.call_deadlines import NEVER, bounded, deadline_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.runtime.supervised import Supervised
@@ -34,7 +34,7 @@ class OpenedLedger:
         """
         if self._view is None or not self._view.is_due():
             return end
-        end = min(end, end_of(self._view.current.write_deadline))
+        end = min(end, deadline_of(self._view.current.write_deadline))
         await self._counted(bounded(end, self._view.renew(), not_sent))
         return end
 
@@ -46,7 +46,7 @@ class OpenedLedger:
         if self._view is None or not self._view.is_due():
             return NEVER
         seconds = read_seconds(self._view.current)
-        end, last = end_of(seconds), end_of(in_turn * seconds)
+        end, last = deadline_of(seconds), deadline_of(in_turn * seconds)
         await self._counted(bounded(end, self._view.renew(), not_read))
         return last
 
@@ -58,7 +58,7 @@ class OpenedLedger:
             And as the call.
         """
         try:
-            end = end_of(timeout)
+            end = deadline_of(timeout)
         except InvalidInput:
             call.close()
             raise
@@ -75,7 +75,7 @@ class OpenedLedger:
         """
         while True:
             try:
-                item = await bounded(end_of(timeout), anext(items), self._not_read)
+                item = await bounded(deadline_of(timeout), anext(items), self._not_read)
             except StopAsyncIteration:
                 return
             yield item

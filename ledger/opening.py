@@ -165,7 +165,7 @@ class Opening:
             if is_given:
                 return opened
             # Imported only here, since it brings botocore.
-            from ledger.store.opening import open_stores  # noqa: PLC0415
+            from ledger.store.connections import open_stores  # noqa: PLC0415
 
             async with lock:
                 settings = live.current  # a region may have been added, or be gone
@@ -187,7 +187,7 @@ class Opening:
         if self.given.store is not None:
             return self.given.store
         # Imported only here, since it brings botocore.
-        from ledger.store.opening import open_store  # noqa: PLC0415
+        from ledger.store.connections import open_store  # noqa: PLC0415
 
         opening = open_store(
             self.settings,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput
 from ledger.feed.access import FeedAccess
 from ledger.late import LateAnswers
@@ -96,8 +96,8 @@ def check_age(max_age: object, *, steady: bool, at: object = None, effective: bo
         InvalidInput: it is not 0 or more seconds; a steady total, or one at a moment, is asked for
             from the cache; or `effective` is given without `at`.
     """
-    checked_bool("steady", steady)
-    if checked_bool("effective", effective) and at is None:
+    check_bool("steady", steady)
+    if check_bool("effective", effective) and at is None:
         raise InvalidInput("effective=True needs a date: give it as `at`")
     if at is not None and (steady or max_age not in {None, 0}):
         raise InvalidInput(

@@ -5,11 +5,11 @@ from datetime import date, datetime
 from math import ceil
 
 from ledger.core import keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.values import Entry
 from ledger.opened import OpenedLedger
 from ledger.parts import check_age, counters_of
-from ledger.runtime.deadline import bounded, not_read
+from ledger.runtime.call_deadlines import bounded, not_read
 from ledger.totals.cache import READS_AT_ONCE
 from ledger.totals.history import Bound, HistoryRange, history
 from ledger.totals.periods import Asking, By, PeriodTotals
@@ -172,7 +172,7 @@ class Readings(OpenedLedger):
             )
             return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
-        checked_bool("effective", effective)
+        check_bool("effective", effective)
         await self._renew_to_read()
         ask = Asking(
             by, since=since, until=until, effective=effective, now=self._services.clock.now()

@@ -21,7 +21,7 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.archive.access import OpenArchive
-from ledger.contract.home import check_home
+from ledger.contract.view import check_home
 from ledger.core import amounts, ids, keys, once
 from ledger.core.clock_offset import check_offset
 from ledger.core.entry import Item, Key, damaged, entry_id, key_of, number_of
@@ -31,13 +31,12 @@ from ledger.core.errors import (
     OutcomeUnknown,
 )
 from ledger.core.fold import Collection, Portions
-from ledger.core.reconciled import Reconciled, corrected, corrected_by
-from ledger.core.timed_keys import time_in
+from ledger.core.reconciliation import Reconciled, corrected, corrected_by
+from ledger.core.tokens import time_of_key
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, as_read, leads_to
-from ledger.runtime.calls import changing
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, changing
 from ledger.runtime.clock import ElapsedTime
-from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import in_portions, run_all
 from ledger.runtime.validity import signed_within
@@ -78,7 +77,7 @@ class Count:
     @property
     def since(self) -> datetime | None:
         """The earliest time at which the call may have been made; None if that is not known."""
-        return self.at if self.is_past or not self.is_named else time_in(self.token)
+        return self.at if self.is_past or not self.is_named else time_of_key(self.token)
 
     @property
     def key(self) -> Key:

@@ -17,7 +17,7 @@ from functools import partial
 
 from ledger.archive.access import OpenArchive, archived_of
 from ledger.archive.reading import archived_line
-from ledger.contract.home import check_home
+from ledger.contract.view import check_home
 from ledger.core import ids, keys, once
 from ledger.core.entry import Item, entry_item, entry_of
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
@@ -25,8 +25,7 @@ from ledger.core.fold import is_alike, named_by
 from ledger.core.ids import MICROSECOND
 from ledger.core.values import Entry
 from ledger.earlier import EarlierCalls, Made, as_read, leads_to
-from ledger.runtime.calls import changing
-from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, changing
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_requests
 from ledger.runtime.validity import signed_within

@@ -17,11 +17,11 @@ from ledger.limits.budget import Budget, Budgets
 from ledger.limits.state import BudgetState
 from ledger.methods import Methods
 from ledger.opening import GivenConnections
-from ledger.runtime.calls import each_in_time, reading
+from ledger.runtime.call_deadlines import each_in_time, reading
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
-from ledger.settings.live import OfPipeline
+from ledger.settings.live import PipelineSettingsView
 from ledger.store.port import Store
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Table(Methods):
                 moving.
         """
         # Imported only here: most users of a table import nothing.
-        from ledger.contract.opening import open_others  # noqa: PLC0415
+        from ledger.contract.open_regions import open_others  # noqa: PLC0415
         from ledger.importing.importer import Importer  # noqa: PLC0415
 
         live = live_settings(self.ledger)
@@ -205,7 +205,7 @@ class Table(Methods):
             PipelineMetering,
         )
 
-        live = OfPipeline(live_settings(self.ledger), name)
+        live = PipelineSettingsView(live_settings(self.ledger), name)
         opening = open_stores(
             live.current,
             self.region,

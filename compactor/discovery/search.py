@@ -40,7 +40,7 @@ from ledger.core.hints import (
     last_sort_key,
     ripe_hint,
 )
-from ledger.runtime.printing import utc_text
+from ledger.runtime.output import utc_text
 from ledger.store.port import Store
 from ledger.writing.hints import leave_hints
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from ledger.contract.opening import OpenTable, open_table
+from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
 from ledger.limits.administering import Administrator

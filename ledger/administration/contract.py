@@ -14,17 +14,17 @@ from typing import Any
 
 import anyio
 
-from ledger.contract.changing import ContractWriter
-from ledger.contract.reading import read_contract
-from ledger.contract.waiting import Report, Waiting
+from ledger.contract.contract_writer import ContractWriter
+from ledger.contract.view import read_contract
+from ledger.contract.wait_report import Report, Waiting
 from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
 from ledger.core.contract_item import Contract, newest_of
 from ledger.core.errors import InvalidInput, LedgerError, StateConflict
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.settings import Settings
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 from ledger.settings.model import CONTRACTED, contracted
-from ledger.store.opening import open_store, open_stores
+from ledger.store.connections import open_store, open_stores
 
 _LISTS = frozenset({"unmerged", "archive", "index"})
 """Terms that are lists, given separated by commas."""
@@ -223,7 +223,7 @@ def refined(
     terms = contract.terms
     new: Any
     if name in DURATIONS:
-        new = seconds_of(value)
+        new = parse_duration(value)
     elif name == "home":
         new = value
     elif name == "regions":

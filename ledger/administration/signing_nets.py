@@ -11,7 +11,7 @@ Signing vouches for a net: verify the table first, if not everyone who may write
 
 from dataclasses import dataclass, field
 
-from ledger.contract.home import check_home
+from ledger.contract.view import check_home
 from ledger.core.entry import FAULT, Item, key_of, net_of
 from ledger.core.errors import DamagedItem, StoreError
 from ledger.core.signatures import SIGNATURE, NetKeys, is_net

@@ -11,8 +11,8 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.metered import metered_places
 from ledger.archive.places.port import Place
 from ledger.archive.reading import ArchiveReader
-from ledger.core import archived
-from ledger.core.archived import Archived
+from ledger.core import archive_pointers
+from ledger.core.archive_pointers import ArchiveState
 from ledger.core.errors import DamagedItem
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
@@ -81,15 +81,15 @@ class ArchiveAccess:
         await self._stack.aclose()
 
 
-def archived_of(net: NetChange | None, partition: str) -> Archived:
+def archived_of(net: NetChange | None, partition: str) -> ArchiveState:
     """Return a net's head of its archive; an empty chain if it has none.
 
     Raises:
         DamagedItem: it cannot be read.
     """
     if net is None or net.archive is None:
-        return archived.BEGUN
+        return archive_pointers.BEGUN
     try:
-        return archived.of_bytes(net.archive)
+        return archive_pointers.of_bytes(net.archive)
     except ValueError as error:
         raise DamagedItem(f"net change of counter {partition!r}: archive: {error}") from None

@@ -26,9 +26,9 @@ from datetime import timedelta
 import orjson
 
 from ledger.core import ids
+from ledger.core.decompression import inflated
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import EntryId
-from ledger.core.inflating import inflated
 
 SUFFIX = ".jsonl.gz"
 SIGNED_WITHIN = timedelta(hours=1)

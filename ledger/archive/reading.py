@@ -1,8 +1,9 @@
 """Reading a collection's archive: from the head in a net back through the chain, then in order.
 
-A range of time is found without reading what lies between it and the head (`ledger.core.archived`):
-from a segment, each pointer that may lead to something earlier than the range's end is followed,
-many at a time, except those whose target, and everything before it, ended before the range begins.
+A range of time is found without reading what lies between it and the head
+(`ledger.core.archive_pointers`): from a segment, each pointer that may lead to something earlier
+than the range's end is followed, many at a time, except those whose target, and everything before
+it, ended before the range begins.
 
 A long range is read window by window: the segments between two borders, which are the latest times
 up to each 256th segment. So memory does not grow with the chain: at most 16 segments are unpacked
@@ -19,7 +20,14 @@ from ledger.archive import objects
 from ledger.archive.metrics import CACHE, DAMAGED, PLACE
 from ledger.archive.places.copies import Copies
 from ledger.archive.segments import Line, Segment, microseconds, of_lines
-from ledger.core.archived import BASE, CHAIN_BYTES, STAMP_BYTES, Archived, Place, Pointer
+from ledger.core.archive_pointers import (
+    BASE,
+    CHAIN_BYTES,
+    STAMP_BYTES,
+    ArchiveState,
+    Pointer,
+    PointerPlace,
+)
 from ledger.core.errors import ArchiveDamaged, ArchiveMissing
 from ledger.core.ids import MICROSECONDS_MAX, SUFFIX_BITS, EntryId
 from ledger.runtime.tasks import run_all
@@ -60,7 +68,7 @@ class ArchiveReader:
         self._places = places
         self._on_segment = on_segment
         self._monotonic = monotonic
-        self._cache: OrderedDict[Place, tuple[float, bytes]] = OrderedDict()
+        self._cache: OrderedDict[PointerPlace, tuple[float, bytes]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._cached = 0
         self.fetched = 0
@@ -85,7 +93,7 @@ class ArchiveReader:
             self._on_segment(DAMAGED)
             raise
 
-    def _kept(self, place: Place) -> bytes | None:
+    def _kept(self, place: PointerPlace) -> bytes | None:
         if place not in self._cache:
             return None
         fetched, packed = self._cache[place]
@@ -97,7 +105,9 @@ class ArchiveReader:
         self._cache.move_to_end(place)
         return packed
 
-    async def _fetched(self, place: Place, name: str, read: Callable[[bytes], Segment]) -> Segment:
+    async def _fetched(
+        self, place: PointerPlace, name: str, read: Callable[[bytes], Segment]
+    ) -> Segment:
         """Return a segment from the first place that has it intact; only then is it cached."""
 
         def accept(packed: bytes) -> tuple[bytes, Segment]:
@@ -120,7 +130,7 @@ class ArchiveReader:
     async def located(
         self,
         partition: str,
-        head: Archived,
+        head: ArchiveState,
         *,
         first: int = 0,
         last: int = MICROSECONDS_MAX,
@@ -156,7 +166,7 @@ class ArchiveReader:
         return Found(pointer, segment.first, segment.last), segment.pointers
 
     async def in_order(
-        self, partition: str, head: Archived, *, first: str, last: str, since: int, until: int
+        self, partition: str, head: ArchiveState, *, first: str, last: str, since: int, until: int
     ) -> AsyncIterator[Line]:
         """Yield the entries between two ids, both included, in order, window by window.
 
@@ -176,7 +186,9 @@ class ArchiveReader:
                 yield line
             since = border + 1
 
-    async def _borders(self, partition: str, head: Archived, *, first: int, last: int) -> list[int]:
+    async def _borders(
+        self, partition: str, head: ArchiveState, *, first: int, last: int
+    ) -> list[int]:
         """Return the latest times up to each 256th segment that are in a range, each once."""
         found: list[int] = []
         pointers = head.pointers
@@ -205,7 +217,7 @@ class ArchiveReader:
         while heap:
             yield heapq.heappop(heap)[2]
 
-    async def walk(self, partition: str, head: Archived) -> AsyncGenerator[Segment, None]:
+    async def walk(self, partition: str, head: ArchiveState) -> AsyncGenerator[Segment, None]:
         """Yield every segment from the head back to the first, each link checked.
 
         Raises:
@@ -270,7 +282,7 @@ def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int
 
 
 async def archived_line(
-    reader: ArchiveReader, partition: str, head: Archived, entry_id: str
+    reader: ArchiveReader, partition: str, head: ArchiveState, entry_id: str
 ) -> Line | None:
     """Return an entry from a collection's archive; None if it has none of this id.
 

@@ -20,11 +20,11 @@ from typing import Any
 import orjson
 
 from ledger.core import amounts, ids, keys
-from ledger.core.archived import (
+from ledger.core.archive_pointers import (
     CHAIN_BYTES,
-    Archived,
-    Place,
+    ArchiveState,
     Pointer,
+    PointerPlace,
     followed,
     pack_pointers,
     unpack_pointers,
@@ -171,7 +171,7 @@ class Segment:
 
 def segment_of(
     partition: str,
-    before: Archived,
+    before: ArchiveState,
     items: Sequence[Item],
     salts: Sequence[bytes],
     *,
@@ -199,7 +199,9 @@ def segment_of(
     )
 
 
-def head_with(before: Archived, segment: Segment, place: Place, *, settled: int) -> Archived:
+def head_with(
+    before: ArchiveState, segment: Segment, place: PointerPlace, *, settled: int
+) -> ArchiveState:
     """Return the net's head once this segment, at a place, follows the earlier ones."""
     return followed(
         before,

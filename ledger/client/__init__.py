@@ -4,7 +4,7 @@
 `ledger/docs/howto/call-from-a-client.md`.
 """
 
-from ledger.runtime.extras import needing
+from ledger.runtime.output import needing
 
 with needing("ledger.client"):
     from ledger.client.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import Any
 
 from ledger.client.requests import NamedChange, Request, query, segment, time_text
 from ledger.core import amounts, keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.limits.asked import checked_budgets, checked_hold
@@ -66,7 +66,7 @@ class Hold:
             As `ledger.limits.budget.Hold.settle`.
         """
         text = amounts.to_text(amounts.addend(actual))
-        body = {"actual": text, "over": checked_bool("over", over)}
+        body = {"actual": text, "over": check_bool("over", over)}
         request = self._request("settle", body)
         return await self._calls.spend(request, timeout, self._lost)
 

@@ -27,8 +27,8 @@ import orjson
 from ledger.client.answers import Failed, Judged, Unanswered, is_definite, is_unknown, judged
 from ledger.client.requests import Request
 from ledger.core.errors import InvalidInput, LedgerError, NotSent, Throttled, Unreachable
+from ledger.runtime.call_deadlines import TIMEOUT, not_read, not_sent
 from ledger.runtime.clock import Clock
-from ledger.runtime.deadline import TIMEOUT, not_read, not_sent
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
 from ledger.store.retry import RetryBudget
 

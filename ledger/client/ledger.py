@@ -30,10 +30,10 @@ from ledger.client.requests import (
 )
 from ledger.core import amounts, ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, LedgerError, OutcomeUnknown
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
+from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.deadline import check_timeout
 from ledger.runtime.supervised import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.wire import schemas

@@ -18,7 +18,7 @@ from ledger.feed.page import FeedPage, checked_limit
 from ledger.feeding import followed
 from ledger.listing.calls import check_count
 from ledger.parts import check_age, counters_of
-from ledger.runtime.deadline import check_timeout
+from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.supervised import Supervised
 from ledger.runtime.tasks import run_all
 from ledger.totals.history import Bound

@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
-from ledger.core.timed_keys import one_spelling
 from ledger.core.times import is_time
+from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 from ledger.wire.schemas import Entries
 from ledger.writing.plan import (

@@ -12,12 +12,12 @@ from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
 from ledger.administration.archive.sweeping import Swept, sweep
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.opening import open_places
-from ledger.contract.opening import OpenTable, open_table
+from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core import keys
 from ledger.core.errors import StateConflict
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 
 SHOWN_EVERY = 100

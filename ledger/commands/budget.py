@@ -25,9 +25,9 @@ from ledger.limits.outcomes import CROWDED, Granted, Refused
 from ledger.limits.state import BudgetState
 from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say, utc_text
-from ledger.runtime.tables import Column, Grid, number, print_grid
-from ledger.settings.durations import seconds_of
+from ledger.runtime.console_tables import Column, Grid, number, print_grid
+from ledger.runtime.output import print_json, say, utc_text
+from ledger.settings.fields import parse_duration
 from ledger.table import Table
 from ledger.wire.values import entry_fields
 
@@ -435,6 +435,6 @@ def _weights(given: list[str] | None) -> dict[str, int] | None:
 def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
     """Return the seconds of an option; an error names it."""
     try:
-        return seconds_of(text, is_positive=is_positive)
+        return parse_duration(text, is_positive=is_positive)
     except InvalidInput as error:
         raise InvalidInput(f"{option} {error}") from None

@@ -17,7 +17,7 @@ from ledger.limits.calendar import Window
 from ledger.limits.lost import Stake
 from ledger.limits.rights import Account
 from ledger.runtime.command_line import AsJson, Config
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 

@@ -21,9 +21,9 @@ from ledger.commands.options import iso_time
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
-from ledger.runtime.printing import print_json, say, utc_text
+from ledger.runtime.console_tables import Column, Grid, print_grid, prose
+from ledger.runtime.output import print_json, say, utc_text
 from ledger.runtime.program import INTERRUPTED
-from ledger.runtime.tables import Column, Grid, print_grid, prose
 from ledger.settings import Settings
 
 NONE = "none"

@@ -13,8 +13,8 @@ from ledger.core.index import Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import print_json, say
 from ledger.wire.values import listed_fields, text_of
 
 app = new_app()

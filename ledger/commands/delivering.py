@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ledger.ledger import Ledger, live_settings
-from ledger.runtime.extras import needing
+from ledger.runtime.output import needing
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings

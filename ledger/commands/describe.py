@@ -11,7 +11,7 @@ from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.wire.values import shown, text_of
 
 app = new_app()

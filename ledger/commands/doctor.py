@@ -34,12 +34,12 @@ from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
+from ledger.runtime.console_tables import Column, Grid, print_grid, prose
 from ledger.runtime.foreign import FOREIGN
-from ledger.runtime.printing import print_json, printable, say
-from ledger.runtime.tables import Column, Grid, print_grid, prose
+from ledger.runtime.output import print_json, printable, say
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.settings.file import read_sources
+from ledger.settings.sources import read_sources
 
 SECONDS_MAX = 15.0
 """Time limit of each look; a region that hangs is waited for once, not for each look in turn."""

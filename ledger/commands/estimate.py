@@ -10,8 +10,8 @@ from ledger.administration.alternatives import Alternative, alternatives
 from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 
 app = new_app()

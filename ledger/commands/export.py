@@ -20,8 +20,7 @@ from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
-from ledger.runtime.extras import needing
-from ledger.runtime.printing import json_line, printable, say, utf8_output
+from ledger.runtime.output import json_line, needing, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan

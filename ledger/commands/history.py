@@ -13,13 +13,13 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import suffix_of
 from ledger.core.keys import checked_counter
-from ledger.core.timed_keys import one_spelling
+from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import print_json, say
 from ledger.totals.history import Bound
 from ledger.totals.total import Total
 from ledger.wire.values import entry_fields, is_known

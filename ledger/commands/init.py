@@ -17,7 +17,7 @@ from ledger.commands.outputs import Force, check_output
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.command_line import AsJson, new_app
 from ledger.runtime.files import keep_access
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 
 app = new_app()

@@ -16,8 +16,8 @@ from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid
+from ledger.runtime.console_tables import Column, Grid, number, print_grid
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 from ledger.table import Table
 

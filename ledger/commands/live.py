@@ -7,7 +7,7 @@ import anyio
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from ledger.runtime.tables import print_line
+from ledger.runtime.console_tables import print_line
 from ledger.runtime.tasks import background_tasks
 
 REFRESHES_PER_SECOND = 4

@@ -17,10 +17,10 @@ from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 
 DEFAULT_REGIONS = "us-east-1,eu-west-1,ap-southeast-1"
 NO_FAULT = "none"
@@ -32,7 +32,7 @@ app = new_app(about="Run a DynamoDB global table on this machine.")
 
 def _seconds(text: str | float) -> float:
     try:
-        return seconds_of(text)
+        return parse_duration(text)
     except InvalidInput as error:
         raise typer.BadParameter(str(error)) from None
 

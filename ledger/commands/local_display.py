@@ -7,8 +7,8 @@ from rich.text import Text
 
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.status import problems
-from ledger.runtime.printing import print_json, printable, say
-from ledger.runtime.tables import Column, Grid, new_console, number, print_grid, print_line
+from ledger.runtime.console_tables import Column, Grid, new_console, number, print_grid, print_line
+from ledger.runtime.output import print_json, printable, say
 
 RESTARTS_SHOWN_MAX = 3
 """How many of a region's last restarts are shown."""

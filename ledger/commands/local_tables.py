@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from ledger.core.errors import LocalTableError
 from ledger.local.global_table import LocalGlobalTable
-from ledger.runtime.printing import say
+from ledger.runtime.output import say
 from ledger.settings import Settings
-from ledger.settings.file import DEFAULT_FILE
+from ledger.settings.sources import DEFAULT_FILE
 from ledger.settings.variables import CONFIG_VARIABLE
 
 _REGIONS_VARIABLE = "LEDGER_REGIONS"

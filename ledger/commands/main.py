@@ -1,7 +1,7 @@
 """The `ledger` command: the table of its commands, each imported when it is used."""
 
-from ledger.commands.lazy import LazyCommand, add_lazily
 from ledger.runtime.command_line import new_app, run
+from ledger.runtime.lazy_commands import LazyCommand, add_lazily
 
 COMMANDS = (
     LazyCommand(

@@ -16,7 +16,7 @@ import typer
 
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.runtime.command_line import AsJson, Config
-from ledger.runtime.printing import say
+from ledger.runtime.output import say
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE

@@ -17,7 +17,7 @@ from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 from ledger.wire.values import entry_fields
 

@@ -16,16 +16,15 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.descriptors import connections_allowed
-from ledger.runtime.extras import needing
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.printing import say
+from ledger.runtime.output import needing, say
 from ledger.service.access.keeping import FileAccess
 from ledger.service.access.port import Access, OpenAccess
 from ledger.service.options import CONNECTIONS_OF_ADDRESS_MAX, ServiceOptions, Tls
 from ledger.settings import Settings
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 from ledger.settings.variables import TOKENS_VARIABLE
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -115,7 +114,7 @@ class ServeOptions:
             self.host,
             self.port,
             tls=self._tls(),
-            drain_seconds=seconds_of(self.drain),
+            drain_seconds=parse_duration(self.drain),
             of_address=self.connections_per_address,
             loopback_only=self.insecure,
         )

@@ -6,13 +6,13 @@ import anyio
 import typer
 
 from ledger.administration.signing_nets import NetSigner, SignedNets
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.core.errors import SettingsError
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import AsJson, Config
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
-from ledger.store.opening import net_keys
+from ledger.store.connections import net_keys
 
 
 def sign_net_changes(

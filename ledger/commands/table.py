@@ -25,8 +25,8 @@ from ledger.administration.warm import Warm
 from ledger.commands import contract, sign
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import AsJson, Config, new_app
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, new_console, print_grid
+from ledger.runtime.console_tables import Column, Grid, new_console, print_grid
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 
 app = new_app(about="Create, inspect and delete the global table.")

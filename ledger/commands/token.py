@@ -9,8 +9,8 @@ import typer
 from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, new_app
-from ledger.runtime.printing import print_json, say, utc_text
-from ledger.runtime.tables import Column, Grid, print_grid
+from ledger.runtime.console_tables import Column, Grid, print_grid
+from ledger.runtime.output import print_json, say, utc_text
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import (
     create_token,
@@ -20,7 +20,7 @@ from ledger.service.access.token_file import (
     set_proxy,
 )
 from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 from ledger.settings.variables import TOKENS_VARIABLE
 
 app = new_app(about="Make, list, rotate and revoke tokens of the service.")
@@ -57,7 +57,7 @@ def create(
 ) -> None:
     """Make a token, and print it: only its hash is kept, so it is shown this once."""
     now = SystemClock().now()
-    ends = None if expires is None else now + timedelta(seconds=seconds_of(expires))
+    ends = None if expires is None else now + timedelta(seconds=parse_duration(expires))
     grant = checked_grant(name, scope, prefix or (), rate=rate, at_once=at_once)
     for literal in (each for each in grant.prefixes if each.endswith("*")):
         said = (
@@ -82,7 +82,7 @@ def rotate(
         name,
         now=SystemClock().now(),
         randomness=system_random(),
-        overlap=timedelta(seconds=seconds_of(overlap)),
+        overlap=timedelta(seconds=parse_duration(overlap)),
     )
     _print(token, name, as_json=as_json)
 

@@ -11,8 +11,8 @@ from ledger.core.index import TOP_MAX, Listed
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json
-from ledger.runtime.tables import print_grid
+from ledger.runtime.console_tables import print_grid
+from ledger.runtime.output import print_json
 from ledger.wire.values import listed_fields
 
 app = new_app()

@@ -16,8 +16,8 @@ from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.total import Total

@@ -11,12 +11,12 @@ from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
 from ledger.commands.archive import opened
 from ledger.commands.options import iso_time
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 

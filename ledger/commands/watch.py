@@ -12,8 +12,8 @@ from ledger.core.watches import WatchState
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json
-from ledger.runtime.tables import Column, Grid, number, print_grid
+from ledger.runtime.console_tables import Column, Grid, number, print_grid
+from ledger.runtime.output import print_json
 from ledger.watching.listing import states_of
 
 app = new_app()

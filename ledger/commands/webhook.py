@@ -13,13 +13,13 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
+from ledger.runtime.console_tables import Column, Grid, print_grid
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.serving import Health, MetricsServer, keep_beating, serve
+from ledger.runtime.metrics_server import Health, MetricsServer, keep_beating, serve_metrics
+from ledger.runtime.output import print_json, say
 from ledger.runtime.signals import stopped_by_signals
-from ledger.runtime.tables import Column, Grid, print_grid
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.webhooks.events import Ended, of_test
@@ -53,7 +53,11 @@ def run(
 
     registry, health = program_registry(), Health()
     port = metrics_port
-    page = nullcontext() if port is None else serve(port, registry, metrics_host, health=health)
+    page = (
+        nullcontext()
+        if port is None
+        else serve_metrics(port, registry, metrics_host, health=health)
+    )
     if isinstance(page, MetricsServer):
         say(f"metrics on http://{page.host}:{page.port}/metrics", err=True)
 

@@ -8,6 +8,10 @@
 The contract is read strongly consistent in the process's own region. A view returns the settings of
 the process with the contract's values in place of its own; while a change is pending, the stricter
 of the old and the new.
+
+Reading the contract in one region.
+
+The check of operations that are allowed only through the home region.
 """
 
 import logging
@@ -15,13 +19,14 @@ from datetime import datetime, timedelta
 
 import anyio
 
-from ledger.contract.reading import read_contract
-from ledger.core.contract import Terms, Validity
-from ledger.core.contract_item import Contract
+from ledger.core.contract import NO_HOME, Terms, Validity
+from ledger.core.contract_item import CONTRACT_PARTITION, TABLE_PREFIX, Contract, contract_of
 from ledger.core.errors import (
     ContractConflict,
     ContractMissing,
     ContractStale,
+    HomeMoving,
+    InvalidInput,
     LedgerError,
     StoreError,
 )
@@ -29,6 +34,31 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.settings.relations import VIEW_SHARE_LEFT
 from ledger.store.port import Store
+from ledger.store.reads import Query
+
+_AFTER_PREFIX = chr(ord(TABLE_PREFIX[-1]) + 1)
+NEWEST = Query(
+    CONTRACT_PARTITION,
+    first=TABLE_PREFIX,
+    last=TABLE_PREFIX[:-1] + _AFTER_PREFIX,
+    descending=True,
+    limit=1,
+)
+"""Reads the item of the highest generation, if there is any."""
+
+
+async def read_contract(store: Store) -> Contract | None:
+    """Return the contract of the highest generation that a region shows; None without one.
+
+    Strongly consistent in the region.
+
+    Raises:
+        ContractDamaged, UpgradeNeeded: it cannot be read by this release.
+        StoreError: DynamoDB could not do it.
+    """
+    page = await store.query(NEWEST)
+    return contract_of(page.items[0]) if page.items else None
+
 
 REFRESH_SECONDS = 60.0
 """How old a view may be before the next piece of work reads the contract again."""
@@ -214,3 +244,20 @@ class ContractView:
             raise ContractStale(
                 f"the table's contract cannot be read in {self._store.region}: {self._failure}"
             ) from self._failure
+
+
+def check_home(store: Store, settings: Settings, *, what: str) -> None:
+    """Check that a store is the home region's, where the conditions of a record hold for all.
+
+    Raises:
+        InvalidInput: it is another region's.
+        HomeMoving: the home is being moved.
+    """
+    home = settings.terms.home
+    if home == NO_HOME:
+        raise HomeMoving(
+            f"the home region is being moved, and {what} there: repeat the call once the change of"
+            " the contract is in force (`ledger table show`)"
+        )
+    if store.region != home:
+        raise InvalidInput(f"{what} in the home region {home}, not {store.region}")

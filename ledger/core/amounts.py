@@ -12,6 +12,8 @@ calculation names a context of this module; a plugin of mypy
 A change to be added to a counter has narrower bounds (`addend`): 10^100 is a legal amount, but
 together with any other change it would make a total that does not fit in 38 digits.
 
+Options that are yes or no.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -30,7 +32,7 @@ from decimal import (
 )
 from functools import reduce
 
-from ledger.core.errors import AmountOverflow, InvalidAmount
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidInput
 
 DIGITS_MAX = 38
 EXPONENT_MIN = -130
@@ -291,3 +293,14 @@ def to_text(number: Decimal) -> str:
 def _short(number: Decimal) -> str:
     text = as_written(number)
     return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} characters)"  # noqa: PLR2004
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return `value` if it is True or False.
+
+    Raises:
+        InvalidInput: it is something else; any non-empty text would count as True.
+    """
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False, got {value!r:.80}")
+    return value

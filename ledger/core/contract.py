@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from ledger.core.budgets import BudgetRule, budget_in
+from ledger.core.budget_rules import BudgetRule, budget_in
 from ledger.core.periods import PeriodRule
 
 CONTRACT_LIFE = 300.0

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter, taken_out
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded

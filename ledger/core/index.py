@@ -257,7 +257,7 @@ def _behind(prefix: str) -> str | None:
     return None
 
 
-class Best:
+class TopList:
     """The `count` counters of the largest values, or the smallest, of those that are added.
 
     Of equal values the one added first ranks higher.

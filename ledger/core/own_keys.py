@@ -12,7 +12,7 @@ Pure: no clock, no randomness, no I/O.
 from decimal import Decimal
 
 from ledger.core import amounts, ids
-from ledger.core.timed_keys import one_spelling
+from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 
 KEY_BITS = 128

@@ -134,7 +134,7 @@ class NetChange:
     `merged` holds the ids of entries that it counts and that may still be visible somewhere;
     `version` is new at each write; only the region `home` may write it. `periods` are its sums by
     period, as `ledger.core.periods` writes them; `archive` says where its entries are kept, as
-    `ledger.core.archived` writes it. Either is None if none are kept.
+    `ledger.core.archive_pointers` writes it. Either is None if none are kept.
     """
 
     change: Decimal

@@ -10,8 +10,8 @@ from ledger.demo.sample import load_sample
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import say
-from ledger.runtime.tables import new_console
+from ledger.runtime.console_tables import new_console
+from ledger.runtime.output import say
 
 app = new_app()
 

@@ -33,8 +33,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ledger.core.decompression import inflated
 from ledger.core.errors import FeedBehind, InvalidInput
-from ledger.core.inflating import inflated
 from ledger.feed.port import Listing, Shard
 from ledger.feed.wanted import Filter, is_digest
 

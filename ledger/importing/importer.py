@@ -14,8 +14,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from ledger.contract.opening import OpenOthers
-from ledger.core.choices import checked_bool
+from ledger.contract.open_regions import OpenOthers
+from ledger.core.amounts import check_bool
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.batches import Batch
 from ledger.importing.beginning import Beginning, Begun
@@ -24,7 +24,7 @@ from ledger.importing.hinting import ImportHints
 from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
 from ledger.importing.writing import BatchDone, BatchWriter, check_home
-from ledger.runtime.calls import interrupting
+from ledger.runtime.call_deadlines import interrupting
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -120,8 +120,8 @@ class Importer:
         """
         if form is not None and not isinstance(form, Form):
             raise InvalidInput(f"form must be a Form, got {form!r:.80}")
-        checked_bool("skip_bad", skip_bad)
-        checked_bool("after_loss", after_loss)
+        check_bool("skip_bad", skip_bad)
+        check_bool("after_loss", after_loss)
         chosen = form or Form(format=format_of(str(file)))
         with open_source(str(file)) as source, interrupting(timeout, GOES_ON):
             surveyed = await survey(source, chosen, stop=self._stop)
@@ -159,7 +159,7 @@ class Importer:
                 "run takes a source of `open_source` and its survey, got"
                 f" {source!r:.80} and {surveyed!r:.80}"
             )
-        checked_bool("after_loss", after_loss)
+        check_bool("after_loss", after_loss)
         with interrupting(timeout, GOES_ON):
             return await self._run(source, surveyed, after_loss=after_loss)
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, overload
 
 from ledger.core import amounts
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.limits import holds
@@ -20,8 +20,14 @@ from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.parts import BudgetParts
 from ledger.limits.state import BudgetState
-from ledger.runtime.calls import arranging, reading, unless_ended
-from ledger.runtime.deadline import bounded, end_of, not_sent
+from ledger.runtime.call_deadlines import (
+    arranging,
+    bounded,
+    deadline_of,
+    not_sent,
+    reading,
+    unless_ended,
+)
 from ledger.runtime.tasks import run_all
 from ledger.writing.asked import listed_as
 
@@ -63,7 +69,7 @@ class Hold:
             NotSent: `timeout` ended before anything was written.
             StoreError: DynamoDB could not do it.
         """
-        amount, over = amounts.addend(actual), checked_bool("over", over)
+        amount, over = amounts.addend(actual), check_bool("over", over)
         parts = self._parts()
         with arranging(timeout, AGAIN):
             await unless_ended(parts.settings.renew())
@@ -160,7 +166,7 @@ class Budgets:
             wait=_waited(wait),
             goes_on=self._goes_on,
         )
-        parts, end = self._parts(), end_of(timeout)
+        parts, end = self._parts(), deadline_of(timeout)
         await bounded(end, parts.settings.renew(), not_sent)
         return await parts.spender.spend(asked, end=end)
 
@@ -215,8 +221,8 @@ class Budgets:
         Raises:
             As `spend`.
         """
-        parts, end = self._parts(), end_of(timeout)
-        if checked_bool("light", light) and (key is not None or at is not None):
+        parts, end = self._parts(), deadline_of(timeout)
+        if check_bool("light", light) and (key is not None or at is not None):
             raise InvalidInput("a light hold has no key and no time: nothing is written before")
         asked = Asked(
             budgets=self.names,
@@ -249,7 +255,7 @@ class Budgets:
         Raises:
             InvalidInput: it is not a list of holds and amounts.
         """
-        end_of(timeout)
+        deadline_of(timeout)
         self._parts()  # of a closed table no hold is settled
         for outcome in listed_as("settled", settled):
             if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
@@ -277,7 +283,7 @@ class Budgets:
         Raises:
             InvalidInput: it is not a list of holds.
         """
-        end_of(timeout)
+        deadline_of(timeout)
         self._parts()  # as above
         for outcome in listed_as("held", held):
             _checked_hold(outcome)

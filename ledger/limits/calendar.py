@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
-from ledger.core.budgets import BUCKETS, WINDOW_MARK, BudgetRule
+from ledger.core.budget_rules import BUCKETS, WINDOW_MARK, BudgetRule
 from ledger.core.contract import Terms, matches_any
 from ledger.core.errors import BudgetMissing, InvalidCounter, InvalidEntry
 from ledger.core.ids import EPOCH

@@ -17,7 +17,7 @@ from ledger.limits.reading import Shown, read_budget, read_own
 from ledger.limits.rights import Account, Rights, of_late, write_of
 from ledger.limits.rolling import dated, margin_of, rolled
 from ledger.limits.windows import Limit
-from ledger.runtime.calls import note_doubt
+from ledger.runtime.call_deadlines import note_doubt
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store

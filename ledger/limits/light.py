@@ -21,7 +21,7 @@ from ledger.limits.asked import Asked
 from ledger.limits.holding import expiry_of
 from ledger.limits.holds import earlier_than
 from ledger.limits.outcomes import Granted, SpendOutcome
-from ledger.runtime.deadline import bounded, end_of, not_sent
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_sent
 
 
 class Keeping(Protocol):
@@ -98,7 +98,7 @@ class LightHold:
             NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it; nothing was spent.
         """
-        amount, end = amounts.addend(actual), end_of(timeout)
+        amount, end = amounts.addend(actual), deadline_of(timeout)
         if amount <= 0:
             raise InvalidInput(
                 f"a light hold settles for more than 0, got {amounts.to_text(amount)}: void it"

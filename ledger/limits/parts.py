@@ -13,7 +13,7 @@ from ledger.limits.region_access import RegionAccess
 from ledger.limits.spending import Spender
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.wrappers.opened import OpenedStore
+from ledger.store.wrappers.call_store import CallStore
 from ledger.writing.hints import Hints
 from ledger.writing.writer import Writer
 
@@ -49,7 +49,7 @@ def _within_calls(access: RegionAccess) -> RegionAccess:
     """Return access by which each request ends with the call that it is of (`runtime.calls`)."""
 
     def of_calls(store: Store) -> Store:
-        return OpenedStore(store, lambda: store)
+        return CallStore(store, lambda: store)
 
     async def others() -> Mapping[str, Store]:
         return {region: of_calls(store) for region, store in (await access.others()).items()}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import NO_HOME, Terms, seconds_to_wait
 from ledger.core.errors import (
@@ -23,7 +23,7 @@ from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import Account, Rights, account_in
 from ledger.limits.shares import created, shares_in
 from ledger.limits.windows import Limit
-from ledger.runtime.calls import note_doubt
+from ledger.runtime.call_deadlines import note_doubt
 from ledger.store.writes import Applied, Put, Unknown
 
 CHANGE_SECONDS = 10.0

@@ -26,7 +26,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.budgets import BUCKETS
+from ledger.core.budget_rules import BUCKETS
 from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import Terms
 from ledger.core.ids import parse

@@ -43,7 +43,7 @@ from ledger.limits.limit_change import LimitChange
 from ledger.limits.outcomes import Granted, Refused, SpendOutcome
 from ledger.limits.region_access import RegionAccess
 from ledger.limits.rights import GrantName, checked_amount
-from ledger.runtime.deadline import NEVER, bounded, not_sent
+from ledger.runtime.call_deadlines import NEVER, bounded, not_sent
 from ledger.store.reads import Get
 from ledger.writing.hints import Hints
 from ledger.writing.plan import checked_key, confirmed, time_of

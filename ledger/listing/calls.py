@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ledger.core import keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.core.index import TOP_MAX, Best, Listed, checked_after, checked_prefix
+from ledger.core.index import TOP_MAX, Listed, TopList, checked_after, checked_prefix
 from ledger.listing.describing import Describer
 from ledger.listing.reading import indexed
 from ledger.opened import OpenedLedger
-from ledger.runtime.deadline import bounded, end_of, not_read
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
 
 Result = TypeVar("Result")
 PAGE_COUNTERS = 100
@@ -70,8 +70,8 @@ class Listings(OpenedLedger):
             async for listed in self._each_in_time(timeout, asked):
                 yield listed
             return
-        checked_bool("exact", exact)
-        checked_bool("described", described)
+        check_bool("exact", exact)
+        check_bool("described", described)
         if limit is not None:
             check_count("limit", limit)
         left = limit
@@ -108,9 +108,9 @@ class Listings(OpenedLedger):
         if timeout is not None:
             return await self._in_time(timeout, self.top(prefix, n, smallest=smallest, exact=exact))
         check_count("n", n, TOP_MAX)
-        checked_bool("smallest", smallest)
-        checked_bool("exact", exact)
-        best = Best(n, smallest=smallest)
+        check_bool("smallest", smallest)
+        check_bool("exact", exact)
+        best = TopList(n, smallest=smallest)
         pages = self._pages(prefix)
         async for page in self._all_read(pages, prefix) if exact else pages:
             for listed in page:
@@ -143,7 +143,7 @@ class Listings(OpenedLedger):
             NotSent: `timeout` ended before anything was sent.
             StoreError: DynamoDB could not do it, or concurrent writers were faster every time.
         """
-        checked, end = keys.checked_counter(counter), end_of(timeout)
+        checked, end = keys.checked_counter(counter), deadline_of(timeout)
         end = await self._renew_by(end)
         return await self._counted(self._describer.describe(checked, attributes, end=end))
 

@@ -21,8 +21,7 @@ from ledger.core.descriptions import (
 )
 from ledger.core.entry import AttributeValue, Item, damaged
 from ledger.core.errors import OutcomeUnknown, StoreError
-from ledger.runtime.calls import changing
-from ledger.runtime.deadline import NEVER, TIMEOUT, bounded
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, changing
 from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings

@@ -17,7 +17,7 @@ from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
-from ledger.runtime.fork import Owner
+from ledger.runtime.supervised import ForkOwner
 from ledger.settings import Settings
 from ledger.settings.fields import LIVES_OF_A_HOLD
 from ledger.settings.groups import Seconds
@@ -306,7 +306,7 @@ def _server(options: Options) -> "Server":
 
 
 def _control_in_process(server: "Server") -> Control:
-    owner = Owner()
+    owner = ForkOwner()
 
     def control(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         owner.check()

@@ -9,7 +9,7 @@ from ledger.local.engines.port import shown_key
 from ledger.local.replication.links import Failure, Hold, Link
 from ledger.local.replication.regions import Gone, Regions, Restart
 from ledger.local.replication.replicator import Replicator
-from ledger.runtime.printing import utc_text
+from ledger.runtime.output import utc_text
 
 FAILURES_SHOWN_MAX = 10
 """Items of one link that are named; all are counted."""

@@ -37,7 +37,7 @@ from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
-from ledger.store import opening
+from ledger.store import connections
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 
@@ -368,7 +368,9 @@ async def open_stores(
     if region in opened:
         needed |= await regions_of(opened[region], settings)
     missing = sorted(needed - opened.keys())
-    opens = opening.open_stores(settings, missing, metrics=services.metrics, clock=services.clock)
+    opens = connections.open_stores(
+        settings, missing, metrics=services.metrics, clock=services.clock
+    )
     async with opens as stores:
         yield {**opened} | stores
 
@@ -384,7 +386,7 @@ async def open_lane(
         And as `open_stores`.
     """
     clock, metrics = services.clock, services.metrics
-    async with opening.open_store(settings, region, metrics=metrics, clock=clock) as store:
+    async with connections.open_store(settings, region, metrics=metrics, clock=clock) as store:
         view = ContractView(store, settings, clock=clock)
         await view.open()
         others = open_stores(view.current, region, services=services, opened={region: store})

@@ -18,8 +18,8 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     StateConflict,
 )
-from ledger.core.redaction import without_passwords
-from ledger.runtime.printing import say, tolerate_encodings
+from ledger.core.urls import without_passwords
+from ledger.runtime.output import say, tolerate_encodings
 from ledger.runtime.program import INTERRUPTED
 
 FAILED = 1

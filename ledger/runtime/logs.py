@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ledger.runtime.printing import json_line, plain, printable
+from ledger.runtime.output import json_line, plain, printable
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}

@@ -15,7 +15,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ledger.core.errors import LedgerError
-from ledger.runtime.fork import Owner, keep_inherited
+from ledger.runtime.supervised import ForkOwner, keep_inherited
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -44,7 +44,7 @@ class Opening:
     """
 
     def __init__(self) -> None:
-        self._owner = Owner()
+        self._owner = ForkOwner()
         self._thread = _LoopThread()
         self._entered: AbstractContextManager[Any] | None = None
         self._on_drop = finalize(self, _end_dropped, self._owner, self._thread)
@@ -133,7 +133,7 @@ class _LoopThread:
         await portal.stop(cancel_remaining=True)
 
 
-def _end_dropped(owner: Owner, thread: _LoopThread) -> None:
+def _end_dropped(owner: ForkOwner, thread: _LoopThread) -> None:
     """End the thread of an opening that nothing refers to; a fork only forgets it."""
     if owner.is_another:
         keep_inherited(thread)
@@ -244,7 +244,7 @@ class Entered(AbstractContextManager[Result]):
     """An async context for `with`: entered and left by the loop; a fork only forgets it."""
 
     def __init__(self, loop: HasPortal, context: AbstractAsyncContextManager[Result]) -> None:
-        self._owner = Owner()
+        self._owner = ForkOwner()
         self._loop = loop  # kept, or it would be closed when nothing else refers to it
         self._context = loop.portal.wrap_async_context_manager(context)
 

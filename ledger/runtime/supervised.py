@@ -15,10 +15,13 @@ else; opening and closing it are messages, which any task of the event loop may 
 - An error of a background task closes it: later uses fail with that error as their cause, and
   closing raises the error itself.
 - It belongs to one event loop of one process. A fork cannot use it, but can open it again.
+
+Objects that a process opened and a fork inherits, without the threads and loops behind them.
 """
 
 import asyncio
 import logging
+import os
 from asyncio import _get_running_loop
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -27,9 +30,43 @@ from typing import Generic, TypeVar
 import anyio
 
 from ledger.core.errors import LedgerError
-from ledger.runtime.fork import Owner, keep_inherited
 from ledger.runtime.loops import running_loop
 from ledger.runtime.tasks import first_error_alone, is_cancelled
+
+_inherited: list[object] = []
+
+
+class ForkOwner:
+    """The process that created this."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_another(self) -> bool:
+        """Whether this process is a fork of the owner."""
+        return os.getpid() != self._pid
+
+    def check(self) -> None:
+        """Refuse use in another process.
+
+        Raises:
+            LedgerError: a fork inherited it.
+        """
+        if self.is_another:
+            raise LedgerError(
+                f"opened in process {self._pid}, and process {os.getpid()} is a fork of it: open"
+                " it after the fork, in each process"
+            )
+
+
+def keep_inherited(thing: object) -> None:
+    """Keep what the parent opened, unused, until this process ends.
+
+    Its sockets and selectors are shared with the parent: finalizing it could close them there.
+    """
+    _inherited.append(thing)
+
 
 Resource = TypeVar("Resource")
 MakeContext = Callable[[], AbstractAsyncContextManager[Resource]]
@@ -139,7 +176,7 @@ class _Held(Generic[Resource]):
     resource: Resource
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.owner = Owner()
+        self.owner = ForkOwner()
         self.is_open = False
         self.error: BaseException | None = None
         self.has_ended = False

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ledger.core import errors
 from ledger.core.errors import LedgerError
-from ledger.runtime.deadline import TIMEOUT
+from ledger.runtime.call_deadlines import TIMEOUT
 from ledger.wire.problems import MEDIA_TYPE, UNAUTHORIZED, Kind, Problem, problem_of
 
 RETRY_SECONDS = 1

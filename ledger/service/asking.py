@@ -30,8 +30,8 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.keys import checked_counter
-from ledger.core.timed_keys import no_hyphens, time_in
 from ledger.core.times import is_time, time_of
+from ledger.core.tokens import no_hyphens, time_of_key
 from ledger.core.values import Entry
 from ledger.service.forms import (
     ABOVE_0_SCHEMA,
@@ -136,7 +136,7 @@ def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | No
             " more than one way; send such a key in the body of POST /v1/entries"
         )
     checked_key(bare, what="Idempotency-Key")
-    carried = time_in(bare)
+    carried = time_of_key(bare)
     if time is None and carried is None:
         raise UntimedKey(
             f"Idempotency-Key {bare[:40]!r} carries no time: send Idempotency-Time, which was"

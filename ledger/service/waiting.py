@@ -10,7 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 
 from ledger.ledger import live_settings
-from ledger.runtime.deadline import bounded, end_of, not_read
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
 from ledger.service.asking import WAIT_SECONDS_MAX, wait_of
 from ledger.service.context import context_of
 from ledger.totals.reader import read_seconds
@@ -77,4 +77,4 @@ async def read_within(seconds: float, read: Awaitable[Result]) -> Result:
         ReadTooSlow: it is not.
         And as the read.
     """
-    return await bounded(end_of(seconds), read, not_read)
+    return await bounded(deadline_of(seconds), read, not_read)

@@ -1,12 +1,15 @@
-"""The fields of the settings, their defaults, and the values derived when one is not set."""
+"""The fields of the settings, their defaults, and the values derived when one is not set.
+
+Durations given as text outside of a settings file, such as options of commands.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ledger.core.contract import CONTRACT_LIFE
-from ledger.settings.budgets import Budgets
+from ledger.core.errors import InvalidInput
 from ledger.settings.given import TracingName, TransportName
 from ledger.settings.groups import (
     READ_KEYS_MAX,
@@ -22,7 +25,7 @@ from ledger.settings.groups import (
     WriterSettings,
     constant,
 )
-from ledger.settings.periods import Periods
+from ledger.settings.pattern_groups import Budgets, Periods
 from ledger.settings.pipelines import Pipelines, PipelineSettings
 
 AWS_SIGNATURE_SECONDS = 900.0
@@ -131,3 +134,22 @@ class SettingsFields(BaseModel):
     index: tuple[str, ...] = ()
     budgets: Budgets = {}
     watches: Watches = {}
+
+
+_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+_POSITIVE_SECONDS: TypeAdapter[float] = TypeAdapter(PositiveSeconds)
+
+
+def parse_duration(text: object, *, is_positive: bool = False) -> float:
+    """Return a duration in seconds, given as a number or as text such as "250ms" or "15m".
+
+    Raises:
+        InvalidInput: it is not a duration, above 100 years, or 0 where it must be positive.
+    """
+    try:
+        return (_POSITIVE_SECONDS if is_positive else _SECONDS).validate_python(text)
+    except ValidationError:
+        kind = "a duration above 0" if is_positive else "a duration"
+        raise InvalidInput(
+            f"must be {kind}, such as 250ms, 20s or 15m, and at most 36525d, got {text!r:.100}"
+        ) from None

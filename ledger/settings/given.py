@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
-    from ledger.settings.budgets import BudgetSettings
     from ledger.settings.groups import (
         CacheSettings,
         CompactorSettings,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
         WatchSettings,
         WriterSettings,
     )
-    from ledger.settings.periods import PeriodSettings
+    from ledger.settings.pattern_groups import BudgetSettings, PeriodSettings
     from ledger.settings.pipelines import (
         PipelineFields,
         PipelineHome,

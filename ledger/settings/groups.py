@@ -29,14 +29,6 @@ from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
 from ledger.core.watches import NAME_BYTES_MAX, Watch
-from ledger.settings.file import (
-    CONSTANT,
-    Broken,
-    Sources,
-    problems_of,
-    raise_broken,
-    settings_error,
-)
 from ledger.settings.given import (
     CacheGiven,
     CompactorGiven,
@@ -44,6 +36,14 @@ from ledger.settings.given import (
     SignaturesGiven,
     WatchGiven,
     WriterGiven,
+)
+from ledger.settings.sources import (
+    CONSTANT,
+    Broken,
+    Sources,
+    problems_of,
+    raise_broken,
+    settings_error,
 )
 
 if TYPE_CHECKING:

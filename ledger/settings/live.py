@@ -27,7 +27,7 @@ class LiveSettings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OfPipeline:
+class PipelineSettingsView:
     """Live settings with the pipeline of a name in place of `pipeline`."""
 
     behind: LiveSettings

@@ -25,12 +25,22 @@ from pydantic import (
 )
 
 from ledger.core import contract
-from ledger.core.archive_urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.core.contract import DURATIONS, Terms
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
+from ledger.core.urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
-from ledger.settings.file import (
+from ledger.settings.given import SettingsChanges, SettingsGiven
+from ledger.settings.groups import (
+    Region,
+    ShardSteps,
+    rule,
+    table_name,
+)
+from ledger.settings.pattern_groups import PeriodSettings
+from ledger.settings.pipelines import PipelineSettings
+from ledger.settings.relations import relations
+from ledger.settings.sources import (
     Sources,
     constants_in,
     did_you_mean,
@@ -39,16 +49,6 @@ from ledger.settings.file import (
     read_sources,
     settings_error,
 )
-from ledger.settings.given import SettingsChanges, SettingsGiven
-from ledger.settings.groups import (
-    Region,
-    ShardSteps,
-    rule,
-    table_name,
-)
-from ledger.settings.periods import PeriodSettings
-from ledger.settings.pipelines import PipelineSettings
-from ledger.settings.relations import relations
 
 Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings], tuple[str, ...])
 

@@ -7,8 +7,8 @@ from ledger.settings.fields import (
     SETTLE_MARGIN_SECONDS,
     SettingsFields,
 )
-from ledger.settings.file import Broken, did_you_mean
 from ledger.settings.pipelines import PipelineSettings
+from ledger.settings.sources import Broken, did_you_mean
 
 VIEW_SHARE_LEFT = 0.8
 """Seconds of `contract_life` that are left at least when a piece of work begins."""

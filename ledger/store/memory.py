@@ -18,7 +18,7 @@ from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, StoreError, TokenReused
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import holds
-from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan, checked_gets
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
@@ -45,7 +45,7 @@ from ledger.store.writes import (
 )
 
 
-class Table:
+class MemoryTable:
     """The items of one region, independent of the stores that access them.
 
     Several stores can share a table, as several processes share a region. `others` are the other
@@ -55,11 +55,11 @@ class Table:
     def __init__(self) -> None:
         self.partitions: dict[str, dict[str, Item]] = {}
         self.tokens: dict[str, tuple[float, tuple[Action, ...]]] = {}
-        self.others: dict[str, Table] = {}
+        self.others: dict[str, MemoryTable] = {}
 
-    def named(self, name: str) -> "Table":
+    def named(self, name: str) -> "MemoryTable":
         """Return a table of the region, created if missing; without a name, this one."""
-        return self.others.setdefault(name, Table()) if name else self
+        return self.others.setdefault(name, MemoryTable()) if name else self
 
     def get(self, key: Key) -> Item | None:
         """Return the item under a key."""
@@ -82,12 +82,12 @@ class Table:
 
 
 class MemoryStore:
-    """A `Store` over a `Table`; a test sets `clock_offset` and `described`."""
+    """A `Store` over a `MemoryTable`; a test sets `clock_offset` and `described`."""
 
     def __init__(
         self,
         region: str,
-        table: Table | None = None,
+        table: MemoryTable | None = None,
         *,
         page_items_max: int = 1000,
         clock: Clock | None = None,
@@ -96,7 +96,7 @@ class MemoryStore:
         self.retry_budget: RetryBudget = RetryBudget()
         self.clock_offset: ClockOffset | None = None
         self.described: Mapping[str, str] | None = None
-        self.table: Table = Table() if table is None else table
+        self.table: MemoryTable = MemoryTable() if table is None else table
         self.page_items_max = page_items_max
         self._clock = clock
 
@@ -157,10 +157,10 @@ class MemoryStore:
         """Read one item; there is one copy, so every read is consistent."""
         return self.table.named(get.table).get(get.key)
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read up to 100 different items."""
         checked_gets(gets)
-        return Found([self.table.named(get.table).get(get.key) for get in gets])
+        return FoundItems([self.table.named(get.table).get(get.key) for get in gets])
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition in order."""

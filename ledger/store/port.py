@@ -19,7 +19,7 @@ from typing import Protocol
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
@@ -72,7 +72,7 @@ class Store(Protocol):
     async def get(self, get: Get) -> Item | None:
         """Read one item; None if it is missing."""
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read up to 100 different items in one request, each as consistent as any of its table."""
 
     async def query(self, query: Query) -> Page:

@@ -35,7 +35,7 @@ class Get:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundItems:
     """The results of several reads, in order: an item, or None if it is missing.
 
     `read_units` is DynamoDB's own count, None if it returned none.

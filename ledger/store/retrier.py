@@ -20,7 +20,7 @@ from random import Random
 from typing import Self
 
 from ledger.core.errors import StoreError
-from ledger.runtime.calls import has_ended, note_doubt, until_end
+from ledger.runtime.call_deadlines import has_ended, note_doubt, until_end
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.retry import SUCCESS_TOKENS, Backoff, RetryBudget

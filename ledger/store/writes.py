@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, overload
 from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, RequestRefused, StoreError
-from ledger.core.marker import Marker
+from ledger.core.tokens import Marker
 from ledger.store.conditions import Absent, Condition
 
 BATCH_WRITES_MAX = 25

@@ -16,7 +16,7 @@ from decimal import Decimal
 from ledger.archive.access import archived_of
 from ledger.archive.reading import ArchiveReader
 from ledger.core import amounts, ids
-from ledger.core.archived import Archived
+from ledger.core.archive_pointers import ArchiveState
 from ledger.core.errors import InvalidInput
 from ledger.core.fold import Collection, Portions
 from ledger.core.ids import EPOCH, MICROSECOND
@@ -135,7 +135,7 @@ def _too_far_back(moment: Moment, partition: str, until: str, why: str) -> Inval
 
 
 async def _made_before(
-    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
+    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the merged entries made before a moment."""
     last = moment.microseconds
@@ -161,7 +161,7 @@ async def _made_before(
 
 
 async def _effective_before(
-    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
+    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the archived entries that are effective before a day."""
     total, count = Decimal(0), 0

@@ -13,8 +13,8 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection, Portions
 from ledger.core.periods import rule_of
+from ledger.runtime.call_deadlines import bounded, deadline_of
 from ledger.runtime.clock import ElapsedTime
-from ledger.runtime.deadline import bounded, end_of
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import in_portions, run_all
 from ledger.runtime.validity import signed_within
@@ -97,7 +97,7 @@ class Reader:
         """
         seconds = read_seconds(self._settings.current)
         late = partial(ReadTooSlow, f"{counter!r} was not read within {seconds:g} s")
-        return await bounded(end_of(seconds), self.total(counter), late)
+        return await bounded(deadline_of(seconds), self.total(counter), late)
 
     async def total(self, counter: str, *, consistent: bool | None = None) -> Total:
         """Return a counter's total, read now from every shard.

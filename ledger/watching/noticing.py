@@ -223,7 +223,7 @@ class Watcher:
         if not self._may_open:
             raise LedgerError(f"watches are decided in {home}, but its store was not given")
         # Imported only here, since it brings botocore.
-        from ledger.store.opening import open_store  # noqa: PLC0415
+        from ledger.store.connections import open_store  # noqa: PLC0415
 
         return open_store(
             self._settings.current,

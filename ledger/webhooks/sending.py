@@ -18,7 +18,7 @@ import httpx
 from ledger.core.errors import InvalidInput
 from ledger.core.http_times import retry_after_seconds
 from ledger.runtime.services import Services
-from ledger.runtime.threaded import ThreadedCall
+from ledger.runtime.threads import ThreadedCall
 from ledger.webhooks.addresses import Resolve, checked_address, resolved
 from ledger.webhooks.events import TRIES_MAX, WAIT_SECONDS_MAX, Ended, Event, wait_after
 from ledger.webhooks.hooks import Hook

@@ -15,7 +15,7 @@ from ledger.core import amounts
 from ledger.core.descriptions import Value
 from ledger.core.ids import EPOCH
 from ledger.core.index import Listed
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.core.times import time_of
 from ledger.core.values import Entry, Spending
 from ledger.feed.page import FeedPage

@@ -14,7 +14,7 @@ import anyio
 
 from ledger.core.errors import NotSent, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
-from ledger.runtime.deadline import NEVER, TIMEOUT, has_come
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, has_come
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store

@@ -35,8 +35,8 @@ from ledger.core import amounts
 from ledger.core.entry import Key
 from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, not_sent
 from ledger.runtime.clock import Clock
-from ledger.runtime.deadline import NEVER, TIMEOUT, bounded, not_sent
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writing.plan import Change, Planned

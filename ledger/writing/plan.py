@@ -23,7 +23,7 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.own_keys import own_keys, own_suffix
-from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
+from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
 from ledger.core.values import Entry, Spending, same_call
 from ledger.core.visible import unclear_in
 from ledger.settings import Settings
@@ -357,7 +357,7 @@ def time_of(counter: str, key: str, at: object) -> datetime:
     Raises:
         InvalidEntry: there is none, or it is not a time.
     """
-    if at is None and (carried := time_in(key)) is not None:
+    if at is None and (carried := time_of_key(key)) is not None:
         return carried
     if at is None:
         raise UntimedKey(

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry, Spending
-from ledger.runtime.deadline import NEVER
+from ledger.runtime.call_deadlines import NEVER
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store

@@ -25,7 +25,7 @@ from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.given import TransportName
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import BATCH_WRITES_MAX, Put

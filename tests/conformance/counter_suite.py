@@ -23,14 +23,14 @@ from ledger.core.errors import (
     InvalidInput,
     MethodConflict,
 )
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.primitives.counters import METHODS, Counter, ItemCounter, new_token
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
 from ledger.store.wrappers.forwarding import READS
 from ledger.store.writes import Applied, Rejected, Unknown
 
@@ -121,7 +121,7 @@ class CounterSuite:
         await make().add(1)
         lost = iter([Lost()])
 
-        def decide(call: Call) -> Fault | None:
+        def decide(call: FaultCall) -> Fault | None:
             return None if call.operation in READS else next(lost, None)
 
         outcome = await make(over=FaultyStore(store, decide)).add(1)

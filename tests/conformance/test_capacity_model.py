@@ -24,7 +24,7 @@ from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore

@@ -8,8 +8,8 @@ from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
 from ledger.primitives.counters import Counter, Details
+from ledger.store.connections import open_store
 from ledger.store.memory import MemoryStore
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Rejected
 

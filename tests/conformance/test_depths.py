@@ -9,8 +9,8 @@ from support.depths import REFUSED, TAKEN
 from support.engines import empty_table
 
 from ledger.settings import Settings
+from ledger.store.connections import open_store
 from ledger.store.dynamodb.client import TableClient
-from ledger.store.opening import open_store
 
 TABLE = "depths"
 pytestmark = pytest.mark.engines("dynamodb_local")

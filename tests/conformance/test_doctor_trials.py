@@ -10,7 +10,7 @@ from ledger.administration.templates import Role
 from ledger.core.entry import Item
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.store.writes import Put

@@ -14,8 +14,8 @@ from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.store.connections import open_store
 from ledger.store.memory import MemoryStore
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder
 from ledger.store.wrappers.metered import MeteredStore

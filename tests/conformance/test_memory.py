@@ -6,7 +6,7 @@ from conformance.store_suite import StoreSuite
 
 from ledger.core.contract_item import contract_key
 from ledger.core.errors import RequestRefused
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Applied, Delete, Put
@@ -33,7 +33,7 @@ class TestMemoryStoreWithSmallPages(StoreSuite):
 
 async def test_stores_can_share_a_table() -> None:
     """Two stores over one table see each other's writes, as two processes of a region do."""
-    table = Table()
+    table = MemoryTable()
     one, two = MemoryStore("eu-west-1", table), MemoryStore("eu-west-1", table)
     await one.write(Put(item()))
     assert await two.get(Get(("counter", "entry"))) == item()

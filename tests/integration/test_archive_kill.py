@@ -28,7 +28,7 @@ from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Delete, Put

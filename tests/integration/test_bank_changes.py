@@ -27,7 +27,7 @@ from ledger import Ledger
 from ledger.demo.harness.probes import Probe
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 
 SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"

@@ -8,7 +8,7 @@ from support.engines import REGIONS
 from ledger import Granted, Table
 from ledger.limits.reading import read_budget
 from ledger.local import LocalGlobalTable
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 
 HERE, THERE = REGIONS[:2]
 

@@ -17,7 +17,7 @@ from ledger.demo import run
 from ledger.demo.demo_command import demo
 from ledger.demo.harness.probes import PREFIX
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 
 ROWS, ACCOUNTS = 360, 5
 # A request may take settle - retry_horizon: short for a test, long enough for a busy machine.

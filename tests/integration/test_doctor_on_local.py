@@ -21,7 +21,7 @@ from ledger.core.ids import sort_key
 from ledger.local import Fault
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, Delete, Put
 

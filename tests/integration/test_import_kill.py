@@ -25,7 +25,7 @@ from ledger.importing.batches import batch_number
 from ledger.importing.form import BATCH_ROWS
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Scan
 
 pytestmark = pytest.mark.slow

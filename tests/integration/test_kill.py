@@ -27,7 +27,7 @@ from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.opening import open_store, open_stores
+from ledger.store.connections import open_store, open_stores
 from ledger.store.reads import Get, Query
 
 REGIONS = ["us-east-1", "eu-west-1"]

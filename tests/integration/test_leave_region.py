@@ -11,7 +11,7 @@ from support.replicas import remove_replica
 from compactor import Compactor
 from ledger import ContractConflict, Table
 from ledger.administration.contract import contract_writer, refined
-from ledger.contract.waiting import Waiting
+from ledger.contract.wait_report import Waiting
 from ledger.core.contract_item import Contract
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock

@@ -23,7 +23,7 @@ from ledger.demo import naive
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Equals
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put, Update

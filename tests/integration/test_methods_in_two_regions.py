@@ -24,7 +24,7 @@ from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequen
 from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.services import Services
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Rejected
 

@@ -38,7 +38,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Action, Applied, Put

@@ -22,10 +22,10 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import LanePlace, Pipeline
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, Raises
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ async def live(
 ) -> None:
     """Let a worker of a region's lane live for so many calls; some answers are lost meanwhile."""
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         if calls_max is not None and call.number > calls_max:
             return Raises(AccessDenied("killed"))
         return Lost() if call.number % 6 == 0 and call.operation in {"write", "transact"} else None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compactor.job import Compactor
-from ledger.contract.changing import ContractWriter
+from ledger.contract.contract_writer import ContractWriter
 from ledger.core.errors import RetryHorizonPassed
 from ledger.runtime.services import Services
 from ledger.testing import MemoryGlobalTable

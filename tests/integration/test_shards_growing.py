@@ -26,7 +26,7 @@ from ledger.demo.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.writing.plan import Change
 
 pytestmark = pytest.mark.slow

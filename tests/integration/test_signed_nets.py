@@ -18,7 +18,7 @@ from ledger.core.entry import Item, net_item
 from ledger.core.fold import collect
 from ledger.core.signatures import SIGNATURE
 from ledger.local import LocalGlobalTable
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Put
 

@@ -16,7 +16,7 @@ from ledger.local import LocalGlobalTable
 from ledger.primitives.counters.marking import marker_key
 from ledger.settings import Settings
 from ledger.settings.groups import Region
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected
 from ledger.table import Table

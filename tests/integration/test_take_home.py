@@ -12,7 +12,7 @@ from compactor import Compactor
 from compactor.taking import take_home, without_lost
 from ledger import ContractChangeRefused, ContractConflict, InvalidInput, Table
 from ledger.administration.contract import show
-from ledger.contract.waiting import Waiting
+from ledger.contract.wait_report import Waiting
 from ledger.core.contract_item import Contract
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock

@@ -37,7 +37,7 @@ from ledger import Ledger, Settings, Table
 from ledger.commands.delivering import delivering
 from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.runtime.serving import MetricsServer, serve
+from ledger.runtime.metrics_server import MetricsServer, serve_metrics
 from ledger.runtime.tasks import background_tasks
 from ledger.webhooks import worker
 
@@ -267,7 +267,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
             for name, each in words.items()
         }
         registry = CollectorRegistry()
-        page = stack.enter_context(serve(0, registry))
+        page = stack.enter_context(serve_metrics(0, registry))
         webhooks = await stack.enter_async_context(deliveries(settings))
         places = {name: await _place(program) for name, program in programs.items()}
         server = await stack.enter_async_context(
@@ -297,7 +297,7 @@ async def deliveries(settings: Settings) -> AsyncIterator[MetricsServer]:
         for name, status in RECEIVERS.items():
             url = stack.enter_context(answering((status, "text/plain", b"")))
             hooks[name] = hook_of(name=name, url=url, private=True)
-        page = stack.enter_context(serve(0, registry))
+        page = stack.enter_context(serve_metrics(0, registry))
         await stack.enter_async_context(delivering(settings, hooks, registry))
         yield page
 

@@ -26,7 +26,7 @@ from ledger.core.watches import Phase, state_key, state_of
 from ledger.local import Fault, LocalGlobalTable
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import background_tasks
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Get
 
 HOME, AWAY = "us-east-1", "eu-west-1"

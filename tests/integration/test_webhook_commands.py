@@ -22,7 +22,7 @@ from ledger.commands.delivering import delivering
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings.model import CONTRACTED
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.webhooks.events import Event
 from ledger.webhooks.hooks import read_hooks
 from ledger.webhooks.keeping import Kept

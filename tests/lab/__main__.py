@@ -1,7 +1,7 @@
 """`python -m lab`: programs that measure and shake the ledger, from a clone."""
 
-from ledger.commands.lazy import LazyCommand, add_lazily
 from ledger.runtime.command_line import new_app, run
+from ledger.runtime.lazy_commands import LazyCommand, add_lazily
 
 COMMANDS = (
     LazyCommand(

@@ -22,7 +22,7 @@ from ledger.core import amounts
 from ledger.importing.form import BATCH_ROWS, Form
 from ledger.importing.rows import BadRow, Row, read_rows
 from ledger.importing.survey import StopSign
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryTable
 
 RUNS_MAX = 40
 
@@ -105,7 +105,7 @@ def test_interrupted_anywhere_the_totals_are_exact(
     changes: Sequence[tuple[str, str]], fates: Sequence[Fate], stops: Sequence[int]
 ) -> None:
     """Any file, any mix of outcomes, kills and stops: run to the end, each row is there once."""
-    table, content = Table(), csv_text(changes)
+    table, content = MemoryTable(), csv_text(changes)
 
     async def scenario() -> None:
         store = FateStore(table, fates)
@@ -124,7 +124,7 @@ def test_interrupted_anywhere_the_totals_are_exact(
 
 def test_the_property_can_fail() -> None:
     """The mutant: without markers the same scenario counts rows twice."""
-    table = Table()
+    table = MemoryTable()
 
     async def scenario() -> None:
         store = MarkerlessStore(table, ["applied", "killed after"])

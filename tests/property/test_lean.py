@@ -22,7 +22,7 @@ from support.strategies import any_amounts
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.store.transports.lean import OPERATIONS, read_error
-from ledger.store.transports.lean_connection import Answer
+from ledger.store.transports.lean_connection import HttpAnswer
 from ledger.store.transports.lean_json import decode, encode
 from ledger.store.transports.lean_signing import CONTENT_TYPE, TARGET_PREFIX, Signer
 
@@ -190,7 +190,7 @@ def test_error_is_read_as_botocore_reads_it(
     body = {"__type": kind} if kind is not None else {}
     body |= {message: "what is wrong"} if message else {}
 
-    ours = read_error(Answer(status, {}, encode(body)))
+    ours = read_error(HttpAnswer(status, {}, encode(body)))
     theirs = parsed("PutItem", encode(body), status)
 
     assert ours["Error"] == theirs["Error"]

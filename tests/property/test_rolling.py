@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ledger.core.budgets import BUCKETS
+from ledger.core.budget_rules import BUCKETS
 from ledger.core.clock_offset import RegionTime
 from ledger.limits import plan, rolling
 from ledger.limits.rights import Account, Rights

@@ -17,7 +17,7 @@ from ledger.core import amounts
 from ledger.core.index import Listed
 from ledger.core.values import Entry
 from ledger.demo.harness.report import Section, render
-from ledger.runtime.tables import PIPED_CHARACTERS_MAX, Grid, print_grid
+from ledger.runtime.console_tables import PIPED_CHARACTERS_MAX, Grid, print_grid
 from ledger.totals.periods import Period, PeriodTotals
 from ledger.totals.total import Total
 

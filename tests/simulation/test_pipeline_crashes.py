@@ -14,7 +14,15 @@ from support.tiers import few_fast, with_slow
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.store.wrappers.faults import (
+    Fault,
+    FaultCall,
+    FaultyStore,
+    Late,
+    Lost,
+    NeverArrived,
+    Raises,
+)
 from ledger.testing.clock import ManualClock
 
 STEPS_MAX = 200
@@ -57,7 +65,7 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
     records = deliveries(RAWS)
     cuts = cycle(CUTS)
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         if call.number == number:
             return KINDS[kind]
         return Raises(Killed()) if call.number > number and kind in ENDS else None

@@ -21,7 +21,7 @@ from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.settings.model import CONTRACTED
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Scan
 
 COMMAND_SECONDS_MAX = 90.0

@@ -22,7 +22,7 @@ from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore
 from ledger.store.wrappers.net_signatures import NetSigningStore
 from ledger.testing.clock import ManualClock
 from ledger.testing.manual import ManualWorld
@@ -77,7 +77,7 @@ class Instance:
     ) -> None:
         self.registry = CollectorRegistry()
         self.is_dead = False
-        self.faults: dict[str, Callable[[Call], Fault | None]] = {}
+        self.faults: dict[str, Callable[[FaultCall], Fault | None]] = {}
         self._scope: anyio.CancelScope | None = None
         self.stores = {
             region: FaultyStore(store, self._decider(region), clock=world.clock)
@@ -100,8 +100,8 @@ class Instance:
             archive=archive,
         )
 
-    def _decider(self, region: str) -> Callable[[Call], Fault | None]:
-        def decide(call: Call) -> Fault | None:
+    def _decider(self, region: str) -> Callable[[FaultCall], Fault | None]:
+        def decide(call: FaultCall) -> Fault | None:
             fault = self.faults.get(region)
             return fault(call) if fault else None
 

@@ -7,9 +7,9 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
-from ledger.contract.changing import ContractWriter
-from ledger.contract.reading import read_contract
-from ledger.contract.waiting import Waiting
+from ledger.contract.contract_writer import ContractWriter
+from ledger.contract.view import read_contract
+from ledger.contract.wait_report import Waiting
 from ledger.core.contract import Terms
 from ledger.core.contract_item import (
     CONTRACT_PARTITION,
@@ -20,8 +20,8 @@ from ledger.core.contract_item import (
 )
 from ledger.core.errors import TableMissing, Unreachable
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Applied, Delete, Outcome, Put, Unknown, Write
@@ -57,7 +57,7 @@ class ContractStore(MemoryStore):
     though none gets an answer: applied or not.
     """
 
-    def __init__(self, region: str, table: Table | None = None) -> None:
+    def __init__(self, region: str, table: MemoryTable | None = None) -> None:
         super().__init__(region, table)
         self.reads = self.writes = self.applied = 0
         self.fails = self.is_missing = False

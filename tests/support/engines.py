@@ -11,9 +11,9 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.groups import Region
+from ledger.store.connections import open_store
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 

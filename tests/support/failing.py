@@ -2,19 +2,19 @@
 
 from support.ledgers import HOME
 
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder
 from ledger.testing.clock import ManualClock
 from ledger.writing.plan import Change
 
 
-def faulty(*faults: Fault | None) -> tuple[FaultyStore, Table]:
+def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryTable]:
     """Return a store whose calls go wrong in this order, and the table behind it."""
     inner = MemoryStore(HOME)
     return FaultyStore(inner, InOrder(*faults), clock=ManualClock(instant=True)), inner.table
 
 
-def always(fault: Fault) -> tuple[FaultyStore, Table]:
+def always(fault: Fault) -> tuple[FaultyStore, MemoryTable]:
     """Return a store all whose calls go wrong."""
     inner = MemoryStore(HOME)
     return FaultyStore(inner, lambda _call: fault), inner.table

@@ -18,7 +18,7 @@ from ledger.primitives.versions.lock import GuardOptions
 from ledger.primitives.versions.state import LOCK_SORT_KEY
 from ledger.primitives.versions.turns import Turns
 from ledger.runtime.clock import Clock
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retry import Backoff
@@ -36,7 +36,7 @@ SHORT = LeaseTerms(lease_seconds=4.0, heartbeat_seconds=1.0)
 class Noting(MemoryStore):
     """A store that notes every call, and of locks what it was; others act in the midst of calls."""
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: MemoryTable | None = None) -> None:
         super().__init__(HOME, table)
         self.calls: list[tuple[str, str]] = []
         self.lock_calls: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def record_put(version: int) -> Put:
     return Put({"pk": {"S": partition}, "sk": {"S": sort_key}, "shows": {"N": str(version)}})
 
 
-def record_in(table: Table) -> int | None:
+def record_in(table: MemoryTable) -> int | None:
     """Return the version that the record shows."""
     item = table.get(RECORD)
     return int(item["shows"]["N"]) if item else None

@@ -22,7 +22,7 @@ from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Action, Outcome, Put, Unknown
 from ledger.testing.clock import ManualClock
 
@@ -50,7 +50,7 @@ class FateStore(MemoryStore):
     A transaction that lands later reaches the table when the next one is sent, or by `land`.
     """
 
-    def __init__(self, table: Table, fates: Sequence[Fate] = ()) -> None:
+    def __init__(self, table: MemoryTable, fates: Sequence[Fate] = ()) -> None:
         super().__init__(HOME, table, page_items_max=3)
         self.fates = deque(fates)
         self.sent: list[Sequence[Action]] = []
@@ -131,27 +131,27 @@ async def imported(
     return await importer.run(source_of(content), await surveyed(content, form))
 
 
-def entries_of(table: Table) -> list[Item]:
+def entries_of(table: MemoryTable) -> list[Item]:
     """Return every item but markers and hints."""
     others = (IMPORT_PARTITION, *HINT_PARTITIONS)
     return [item for item in table.items() if item["pk"]["S"] not in others]
 
 
-def markers_of(table: Table) -> list[Item]:
+def markers_of(table: MemoryTable) -> list[Item]:
     """Return the markers of batches, in order."""
     return [item for item in _all_markers(table) if batch_number(item) is not None]
 
 
-def begins_of(table: Table) -> list[Item]:
+def begins_of(table: MemoryTable) -> list[Item]:
     """Return the begin markers, in order."""
     return [item for item in _all_markers(table) if batch_number(item) is None]
 
 
-def _all_markers(table: Table) -> list[Item]:
+def _all_markers(table: MemoryTable) -> list[Item]:
     return [item for item in table.items() if item["pk"]["S"] == IMPORT_PARTITION]
 
 
-def sums_of(table: Table) -> dict[str, Decimal]:
+def sums_of(table: MemoryTable) -> dict[str, Decimal]:
     """Return the sum of the entries of each counter."""
     sums: dict[str, Decimal] = {}
     for item in entries_of(table):

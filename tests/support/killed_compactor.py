@@ -21,7 +21,7 @@ from ledger.archive.places.opening import open_places
 from ledger.archive.places.port import Place
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.wrappers.forwarding import READS, ForwardingStore, Operation
 
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from ledger.core.errors import Unreachable
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
 from ledger.runtime.clock import Clock
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
@@ -41,7 +41,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.table = Table()
+        self.table = MemoryTable()
         behind = YieldingStore(MemoryStore("eu-west-1", self.table))
         self.store = FaultyStore(behind, InOrder(), clock=self.clock)
 

@@ -16,7 +16,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.testing.clock import ManualClock
 from ledger.testing.manual import ManualWorld
@@ -100,7 +100,7 @@ def two_regions() -> ManualWorld:
     return ManualWorld((HOME, AWAY), randomness=seeded())
 
 
-def changes(table: Table, counter: str) -> list[Decimal]:
+def changes(table: MemoryTable, counter: str) -> list[Decimal]:
     """Return the amounts of all entries of a counter's first shard, read without our own fold."""
     items = table.partitions.get(counter, {})
     return sorted(Decimal(item["change"]["N"]) for item in items.values())
@@ -111,7 +111,7 @@ def amounts_of(count: int) -> list[Decimal]:
     return [Decimal(number + 1) for number in range(count)]
 
 
-def count_items(table: Table) -> int:
+def count_items(table: MemoryTable) -> int:
     """Return how many items a table holds."""
     return sum(1 for _ in table.items())
 

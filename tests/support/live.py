@@ -6,7 +6,7 @@ from ledger.core.contract import Validity
 from ledger.core.entry import Item
 from ledger.runtime.validity import check_validity
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 from ledger.testing.clock import ManualClock
@@ -33,7 +33,7 @@ class Live:
 class SignedStore(MemoryStore):
     """A store in memory that looks at the validity around each request, as the wire does."""
 
-    def __init__(self, region: str, clock: ManualClock, table: Table | None = None) -> None:
+    def __init__(self, region: str, clock: ManualClock, table: MemoryTable | None = None) -> None:
         super().__init__(region, table)
         self._signs = clock
         self.requests = 0

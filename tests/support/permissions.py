@@ -13,9 +13,8 @@ from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import Item
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore
-from ledger.store.memory import Table as MemoryTable
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.memory import MemoryStore, MemoryTable
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
@@ -207,7 +206,7 @@ class RecordingStore(ForwardingStore):
         self._note("GetItem", get.key[0], table=get.table)
         return await super().get(get)
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items."""
         for table in dict.fromkeys(get.table for get in gets):
             keys = [get.key[0] for get in gets if get.table == table]

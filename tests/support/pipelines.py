@@ -29,7 +29,7 @@ from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryTable
 
 CATEGORIES = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.Region}/{Hierarchy.Desk}")
 FIELDS = {"id": "TradeID", "version": "Version", "value": "Value"}
@@ -93,14 +93,14 @@ def truth(raws: Iterable[bytes]) -> dict[str, Decimal]:
     return {name: value for name, value in sums.items() if value}
 
 
-def shown(table: Table) -> dict[str, Decimal]:
+def shown(table: MemoryTable) -> dict[str, Decimal]:
     """Return the totals that one region's table shows, zeroes left out."""
     counters = [name for name in table.partitions if keys.counter_of(name) is not None]
     totals = {name: collect(table.partitions[name].values()).total() for name in counters}
     return {name: total for name, total in totals.items() if total}
 
 
-def map_items(table: Table) -> list[str]:
+def map_items(table: MemoryTable) -> list[str]:
     """Return the sort keys of the map items that no one has reduced."""
     return [
         key

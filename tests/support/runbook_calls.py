@@ -14,7 +14,7 @@ from support.runbook_runs import AWAY, COUNTER, HOME, REGIONS, RunbookRun, Scena
 from support.strangers import answering
 
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.webhooks.events import of_test
 from ledger.webhooks.keeping import Kept, Position
 

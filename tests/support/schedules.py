@@ -18,7 +18,7 @@ from proof.simulator import loop
 
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Action, Outcome, Unknown, Write
@@ -66,7 +66,7 @@ class Turns:
 
     bounds: Bounds
     schedule: Schedule
-    table: Table = field(default_factory=Table)
+    table: MemoryTable = field(default_factory=MemoryTable)
     waiting: dict[str, list[tuple[asyncio.Future[bool], bool]]] = field(default_factory=dict)
     late: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
     killed: set[str] = field(default_factory=set)

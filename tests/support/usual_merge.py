@@ -10,13 +10,13 @@ from contextlib import suppress
 import anyio
 from lab.bench.usual_merge import merge_once
 
-from ledger.contract.reading import read_contract
+from ledger.contract.view import read_contract
 from ledger.core.errors import StoreError, Throttled
 from ledger.demo.harness.census import take_census
 from ledger.demo.harness.config import read_config
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 
 

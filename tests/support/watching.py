@@ -16,7 +16,7 @@ from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
@@ -42,7 +42,7 @@ class Place:
     """One table, its clock, and what was delivered by all processes, in order."""
 
     clock: ManualClock = field(default_factory=lambda: ManualClock(instant=True))
-    table: Table = field(default_factory=Table)
+    table: MemoryTable = field(default_factory=MemoryTable)
     delivered: list[Crossing] = field(default_factory=list)
     written: int = 0
 
@@ -50,7 +50,9 @@ class Place:
         """Return a store of this table."""
         return MemoryStore(region, self.table)
 
-    def change(self, change: int, counter: str = COUNTER, *, table: Table | None = None) -> None:
+    def change(
+        self, change: int, counter: str = COUNTER, *, table: MemoryTable | None = None
+    ) -> None:
         """Write an entry, as any process may."""
         self.written += 1
         one = str(entry_id(self.clock.now(), self.written))

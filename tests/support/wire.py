@@ -37,7 +37,7 @@ from ledger.core.errors import (
 )
 from ledger.runtime.metrics import Metrics
 from ledger.store.conditions import Absent
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.retry import Backoff

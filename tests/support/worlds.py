@@ -11,7 +11,7 @@ from ledger.core.entry import Item
 from ledger.demo.harness.census import take_census
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 

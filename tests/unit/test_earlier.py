@@ -7,7 +7,7 @@ import pytest
 from support.archiving import ArchivedWorld
 from support.ledgers import HOME, SOUTH
 
-from ledger.contract.changing import ContractWriter
+from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract import REMEMBERED_SECONDS
 from ledger.core.entry import Key, entry_item
 from ledger.core.errors import RegionUnreadable, StateConflict

@@ -8,7 +8,7 @@ from support.archiving import ArchivedWorld, archived_settings
 from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.core import archived
+from ledger.core import archive_pointers
 from ledger.core.contract import ShardStep
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
@@ -236,7 +236,7 @@ def id_at(microseconds: int, suffix: int = 7) -> str:
 )
 def test_why_an_answer_is_not_known(asked: str, reason: str) -> None:
     """Up to the base, named by a net, up to a loss, after what has settled: each to the id."""
-    head = replace(archived.BEGUN, since=id_at(10), settled=30)
+    head = replace(archive_pointers.BEGUN, since=id_at(10), settled=30)
     lost = EPOCH + timedelta(microseconds=20)
     assert unknown_because(asked, head, [id_at(25)], lost=lost) == reason
 

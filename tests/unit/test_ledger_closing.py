@@ -14,7 +14,7 @@ from support.tables import make_table
 from support.tiers import with_slow
 
 import ledger.opening
-import ledger.store.opening
+import ledger.store.connections
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
     LedgerError,
@@ -342,7 +342,7 @@ async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise LedgerError("no reader")
 
-    monkeypatch.setattr(ledger.store.opening, "open_store", lambda *_, **__: Opened())
+    monkeypatch.setattr(ledger.store.connections, "open_store", lambda *_, **__: Opened())
     monkeypatch.setattr(ledger.opening, "Reader", fail)
     with pytest.raises(LedgerError, match="no reader"):
         await Ledger.open(make_settings()).__aenter__()

@@ -10,7 +10,7 @@ from support.ledgers import AWAY, HOME, SOUTH, make_settings
 
 from ledger.opening import GivenConnections, Opening
 from ledger.runtime.services import Services
-from ledger.store import opening
+from ledger.store import connections
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 
@@ -29,7 +29,7 @@ async def test_a_region_that_is_added_is_opened_and_one_that_is_gone_is_left(
         opened.extend(regions)
         yield {region: MemoryStore(region) for region in regions}
 
-    monkeypatch.setattr(opening, "open_stores", open_stores)
+    monkeypatch.setattr(connections, "open_stores", open_stores)
     settings = make_settings(regions={key: {} for key in (HOME, AWAY)})
     live: Any = SimpleNamespace(current=settings)
     made: Any = SimpleNamespace(

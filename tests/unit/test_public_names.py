@@ -28,7 +28,7 @@ WIRE = (
     "ledger.store",
     "ledger.runtime.aws_answers",
     "ledger.local",
-    "ledger.settings.file",
+    "ledger.settings.sources",
 )
 """Rooms whose inner errors (HTTP answers, pydantic's) are translated before a caller sees them."""
 

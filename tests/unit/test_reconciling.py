@@ -27,14 +27,14 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
 )
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.core.values import NetChange
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
 from ledger.store.writes import Action, Outcome, Put
 from ledger.testing.clock import START, ManualClock
@@ -403,7 +403,7 @@ def test_a_total_is_the_count_and_what_came_later(
         chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 
-        def decide(call: Call) -> Fault | None:
+        def decide(call: FaultCall) -> Fault | None:
             is_faulty = call.operation == "transact" and chance.random() < 0.6
             return chance.choice(faults) if is_faulty else None
 

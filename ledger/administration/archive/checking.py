@@ -45,12 +45,12 @@ from ledger.archive.places.port import Place as ArchivePlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Segment, of_lines
 from ledger.core import amounts, keys
-from ledger.core.archived import Archived
+from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import key_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
-from ledger.runtime.printing import utc_text
+from ledger.runtime.output import utc_text
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.totals.collection import read_net
@@ -69,7 +69,7 @@ class Shown:
     """A net with a chain, and the regions that show it."""
 
     net: NetChange
-    head: Archived
+    head: ArchiveState
     regions: list[str]
 
 
@@ -271,9 +271,9 @@ class ArchiveCheck:
                 if chain not in named:
                     await self._left(reader, index, one)
 
-    async def _heads(self, partition: str) -> list[Archived]:
+    async def _heads(self, partition: str) -> list[ArchiveState]:
         """Return the heads of archives in the nets of all regions; unreadable ones are reported."""
-        heads: list[Archived] = []
+        heads: list[ArchiveState] = []
         for store in self.stores.values():
             with suppress(DamagedItem):
                 heads.append(archived_of(await read_net(store, partition), partition))

@@ -8,7 +8,7 @@ from ledger.archive import objects
 from ledger.archive.objects import Indexed
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.port import Place as ArchivePlace
-from ledger.core.archived import Place
+from ledger.core.archive_pointers import PointerPlace
 from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.core.ids import EntryId
 
@@ -21,9 +21,9 @@ class ObjectIndex:
     made: EntryId
     segments: tuple[Indexed, ...]
 
-    def place(self, segment: Indexed) -> Place:
+    def place(self, segment: Indexed) -> PointerPlace:
         """Return the location of one of them."""
-        return Place(self.made, segment.offset, segment.length)
+        return PointerPlace(self.made, segment.offset, segment.length)
 
 
 @dataclass(slots=True)

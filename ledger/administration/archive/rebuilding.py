@@ -21,8 +21,8 @@ from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.segments import Line, Segment, head_with, item_of, of_lines
-from ledger.core import archived, keys, once, periods
-from ledger.core.archived import Archived, Place
+from ledger.core import archive_pointers, keys, once, periods
+from ledger.core.archive_pointers import ArchiveState, PointerPlace
 from ledger.core.entry import net_item
 from ledger.core.errors import ArchiveDamaged, OutcomeUnknown, StateConflict
 from ledger.core.ids import EntryIds
@@ -147,7 +147,9 @@ class Rebuild:
         ]
         return max(ends, key=lambda each: (each.base_count, each.number))
 
-    async def _segment(self, partition: str, chains: Chains, chain: str) -> tuple[Segment, Place]:
+    async def _segment(
+        self, partition: str, chains: Chains, chain: str
+    ) -> tuple[Segment, PointerPlace]:
         index, one = chains.found[partition][chain]
         place = index.place(one)
         what = f"segment {one.number:,} of {partition!r} in object {index.name}"
@@ -157,10 +159,10 @@ class Rebuild:
             raise ArchiveDamaged(f"{what} is not the one in the index")
         return segment, place
 
-    def _net(self, partition: str, path: list[tuple[Segment, Place]]) -> NetChange:
+    def _net(self, partition: str, path: list[tuple[Segment, PointerPlace]]) -> NetChange:
         first = path[0][0]
-        head: Archived = replace(
-            archived.BEGUN,
+        head: ArchiveState = replace(
+            archive_pointers.BEGUN,
             since=first.since,
             base_count=first.base_count,
             base_change=first.base_change,
@@ -179,11 +181,11 @@ class Rebuild:
             home=self.store.region,
             generation=self.settings.terms.generation,
             periods=self._periods(partition, first, path),
-            archive=archived.to_bytes(head),
+            archive=archive_pointers.to_bytes(head),
         )
 
     def _periods(
-        self, partition: str, first: Segment, path: list[tuple[Segment, Place]]
+        self, partition: str, first: Segment, path: list[tuple[Segment, PointerPlace]]
     ) -> str | None:
         place = keys.counter_of(partition)
         rule = rule_of(self.settings.terms.periods, place[0]) if place else None
@@ -214,7 +216,7 @@ class Rebuild:
                 )
 
 
-def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, Place]]) -> list[Line]:
+def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, PointerPlace]]) -> list[Line]:
     """Return the entries that are only in other segments, and not in the base."""
     base, counted = path[0][0], {line.id for segment, _ in path for line in segment.lines}
     left: dict[str, Line] = {}

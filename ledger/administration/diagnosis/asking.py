@@ -27,18 +27,18 @@ from ledger.core.errors import (
 from ledger.runtime.clock import Clock
 from ledger.runtime.foreign import FOREIGN, error_answer, error_code
 from ledger.settings import Settings
+from ledger.store.connections import open_transport
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.errors import from_botocore
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.throttling import counters_in, exceeded_limits
 from ledger.store.dynamodb.transport import Response, Transport
-from ledger.store.opening import open_transport
 
 EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException"})
 _NONE_FOUND = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)
 _EXPIRED = (exceptions.UnauthorizedSSOTokenError, exceptions.SSOTokenLoadError)
 OpenTransport = Callable[..., AbstractAsyncContextManager[Transport]]
-"""As `ledger.store.opening.open_transport`."""
+"""As `ledger.store.connections.open_transport`."""
 Identify = Callable[[Settings, str], Awaitable[CredentialsSeen | Failed]]
 Result = TypeVar("Result")
 

@@ -35,7 +35,7 @@ from ledger.administration.diagnosis.trials import Trial, Tried
 from ledger.administration.table import expiring_by, is_recoverable, table_view
 from ledger.administration.table_plan import TableView
 from ledger.administration.templates.roles import Role
-from ledger.contract.reading import NEWEST
+from ledger.contract.view import NEWEST
 from ledger.core.contract_item import Contract, contract_of, newest_of
 from ledger.core.errors import LedgerError
 from ledger.runtime.foreign import FOREIGN, error_code

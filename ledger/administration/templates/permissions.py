@@ -18,7 +18,7 @@ from typing import Any
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.roles import Grant, Role, Where, grants
-from ledger.core.archive_urls import S3, bucket_of
+from ledger.core.urls import S3, bucket_of
 from ledger.settings import Settings
 
 ACCOUNT_EXAMPLE = "111122223333"

@@ -18,8 +18,8 @@ from anyio import to_thread
 
 from ledger.archive.places.memory import check_size, checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
-from ledger.core.archive_urls import FILES
 from ledger.core.errors import ArchiveError
+from ledger.core.urls import FILES
 from ledger.runtime.clock import Clock
 from ledger.runtime.files import keep_access
 

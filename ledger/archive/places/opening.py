@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.files import FilePlace
 from ledger.archive.places.port import Place
-from ledger.core.archive_urls import S3, wrong_place
 from ledger.core.errors import InvalidInput
+from ledger.core.urls import S3, wrong_place
 from ledger.runtime.clock import Clock
 
 

@@ -19,8 +19,8 @@ from aiohttp import ClientError as HttpError
 
 from ledger.archive.places.memory import check_size, checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
-from ledger.core.archive_urls import bucket_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError
+from ledger.core.urls import bucket_of
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.foreign import FOREIGN, error_code
 

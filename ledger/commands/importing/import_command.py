@@ -16,7 +16,7 @@ from ledger.commands.importing.import_display import (
     summary,
     writing_bar,
 )
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.form import (
     DEFAULT_ENCODING,
@@ -35,7 +35,7 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_tuned
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ledger.importing.importer import ImportReport
 from ledger.importing.survey import Survey
-from ledger.runtime.tables import new_console
+from ledger.runtime.console_tables import new_console
 
 
 class RateColumn(ProgressColumn):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ledger.commands.options import PipelineOptions
-from ledger.contract.opening import OpenTable, open_table
+from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core import amounts
 from ledger.core.durations import spoken
 from ledger.core.errors import InvalidInput
@@ -17,7 +17,7 @@ from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 

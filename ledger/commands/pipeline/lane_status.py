@@ -21,10 +21,10 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.streaming import open_stream
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid
+from ledger.runtime.console_tables import Column, Grid, number, print_grid
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
 from ledger.pipeline.sources.letter_files import ListedLetter, chosen, editable, listed
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
+from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 
 SHOWN_MAX = 50

@@ -26,12 +26,12 @@ from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
+from ledger.runtime.console_tables import new_console, print_line
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.printing import print_json, say
-from ledger.runtime.serving import Health, keep_beating, serve
+from ledger.runtime.metrics_server import Health, keep_beating, serve_metrics
+from ledger.runtime.output import print_json, say
 from ledger.runtime.signals import Signalled
-from ledger.runtime.tables import new_console, print_line
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 
@@ -61,7 +61,8 @@ class LaneWorkOptions:
 
     pipeline: PipelineName = None
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to serve_metrics Prometheus metrics on."),
     ] = None
     config: Config = None
     as_json: AsJson = False
@@ -325,7 +326,7 @@ def _show(
     with ExitStack() as stack:
         if common.metrics_port is not None:
             server = stack.enter_context(
-                serve(common.metrics_port, progress.registry, health=health)
+                serve_metrics(common.metrics_port, progress.registry, health=health)
             )
             report(f"metrics on http://{server.host}:{server.port}/metrics")
         came = run_tuned(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ledger.commands.options import PipelineOptions
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.again import LISTED_MAX, Rebuilt
@@ -18,7 +18,7 @@ from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 

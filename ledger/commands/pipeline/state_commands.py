@@ -1,7 +1,7 @@
 """`ledger pipeline move-states` and `forget`: where states are kept, and for how long."""
 
 from ledger.commands.options import PipelineOptions
-from ledger.contract.opening import open_table
+from ledger.contract.open_regions import open_table
 from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.auditing.move import Move, Moved
 from ledger.pipeline.core.state_places import shown
@@ -9,7 +9,7 @@ from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 

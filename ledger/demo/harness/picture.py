@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.core.errors import InvalidInput
-from ledger.runtime.extras import check_installed
+from ledger.runtime.output import check_installed
 
 INK, OURS, THEIRS, WRONG = "#7d8590", "#2f81d7", "#a0a7ae", "#e5534b"
 _KINDS = {".svg", ".png"}

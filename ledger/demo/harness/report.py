@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ledger.commands.outputs import check_output
 from ledger.demo.harness.picture import check_picture, save_picture
-from ledger.runtime import tables
-from ledger.runtime.tables import Grid, as_table, number, print_grid, print_line, prose
+from ledger.runtime import console_tables
+from ledger.runtime.console_tables import Grid, as_table, number, print_grid, print_line, prose
 
 WIDE_CHARACTERS = 130
 FILE_DIGITS = 4
@@ -66,7 +66,7 @@ class Section:
             is_headed=bool(self.columns),
         )
 
-    def _column(self, place: int, name: str) -> tables.Column:
+    def _column(self, place: int, name: str) -> console_tables.Column:
         is_last = place == len(self.columns) - 1
         is_text = not self.columns or place < self.left or (is_last and self.ends_in_text)
         return prose(name) if is_text else number(name)

@@ -18,7 +18,7 @@ from ledger.local.engines.dynoxide import lone_table
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.store.connections import open_stores
 from ledger.store.port import Store
 
 DIRECT_TABLE = "ledger"

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from ledger.core.decompression import inflated
 from ledger.core.entry import Item, Key
-from ledger.core.inflating import inflated
 from ledger.pipeline.core.registry import registry_partition
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query

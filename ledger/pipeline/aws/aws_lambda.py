@@ -40,7 +40,7 @@ from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.settings.variables import PIPELINE_VARIABLE, read_variables
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 
 LOOK_SECONDS = 5.0

@@ -18,7 +18,7 @@ from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.sources.streams import Memory, Part
-from ledger.runtime.extras import needing
+from ledger.runtime.output import needing
 
 OFFSET_DIGITS = 20
 WAIT_MILLISECONDS = 1_000

@@ -31,7 +31,7 @@ from ledger.pipeline.stages.map_stage import MapStage
 from ledger.pipeline.stages.pace import WAIT_TIMES, Pace
 from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
-from ledger.runtime.calls import interrupting
+from ledger.runtime.call_deadlines import interrupting
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings.live import LiveSettings

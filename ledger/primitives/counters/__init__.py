@@ -1,6 +1,6 @@
 """Ways to count on DynamoDB, each with its guarantees; see README.md beside this file."""
 
-from ledger.core.marker import Details, Marker
+from ledger.core.tokens import Details, Marker
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
 from ledger.primitives.counters.client_token import ClientTokenCounter
 from ledger.primitives.counters.collection import CollectionCounter

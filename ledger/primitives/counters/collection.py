@@ -5,17 +5,16 @@ from decimal import Decimal
 from typing import Protocol
 
 from ledger.core import keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
-from ledger.core.marker import Details, Marker
-from ledger.core.reconciled import Reconciled
-from ledger.core.timed_keys import time_in
+from ledger.core.reconciliation import Reconciled
+from ledger.core.tokens import Details, Marker, time_of_key
 from ledger.core.values import Entry
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.reconciling import Reconciler
-from ledger.runtime.deadline import bounded, end_of, not_read
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -101,7 +100,7 @@ class CollectionCounter:
         if details is not None:
             raise keeps_nothing(self.name, "details")
         token = checked_token(token) or new_token(self._clock.now(), self._random)
-        if time_in(token) is None:
+        if time_of_key(token) is None:
             raise InvalidEntry(
                 f"token must contain a time (a UUIDv7, a ULID, or of new_token), got {token[:60]!r}"
             )
@@ -145,7 +144,7 @@ class CollectionCounter:
 
     async def value(self, *, consistent: bool = True, timeout: float | None = None) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""
-        checked_bool("consistent", consistent)  # the ledger's settings decide how it reads
+        check_bool("consistent", consistent)  # the ledger's settings decide how it reads
         return (await self._ledger.total(self.name, max_age=0, timeout=timeout)).value
 
 
@@ -186,14 +185,14 @@ class BareLedger:
         timeout: float | None = None,
     ) -> Entry:
         """Add to a counter; see `Ledger.record`."""
-        return await self._writer.record(Change(counter, change, key=key), end=end_of(timeout))
+        return await self._writer.record(Change(counter, change, key=key), end=deadline_of(timeout))
 
     async def total(
         self, counter: str, *, max_age: float | None = None, timeout: float | None = None
     ) -> Total:
         """Read a counter's total now."""
         del max_age
-        return await bounded(end_of(timeout), self._reader.total(counter), not_read)
+        return await bounded(deadline_of(timeout), self._reader.total(counter), not_read)
 
     async def reconcile(
         self,
@@ -207,7 +206,7 @@ class BareLedger:
     ) -> Reconciled:
         """Correct a total by a physical count; see `Ledger.reconcile`."""
         return await self._reconciler.reconcile(
-            counter, counted=counted, at=at, reason=reason, token=token, end=end_of(timeout)
+            counter, counted=counted, at=at, reason=reason, token=token, end=deadline_of(timeout)
         )
 
 

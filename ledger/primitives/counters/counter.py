@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Protocol
 
 from ledger.core.errors import InvalidInput
-from ledger.core.marker import Details, Marker
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
+from ledger.core.tokens import Details, Marker
 from ledger.store.writes import Outcome, Rejected, Unknown
 
 ReconcileOutcome = Reconciled | Rejected | Unknown

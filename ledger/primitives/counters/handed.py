@@ -16,7 +16,7 @@ Pure: no clock, no randomness, no I/O.
 from datetime import UTC, datetime, timedelta
 
 from ledger.core.errors import RegionConflict
-from ledger.core.timed_keys import time_in
+from ledger.core.tokens import time_of_key
 from ledger.primitives.counters.layout import Layout
 
 ARRIVING_SECONDS = 3600
@@ -29,7 +29,7 @@ def is_doubtful(layout: Layout, token: str, now: datetime) -> bool:
     """Return whether another region may have used a token whose item does not show here."""
     if not layout.handed or now.timestamp() >= layout.handed + ARRIVING_SECONDS:
         return False
-    made = time_in(token)
+    made = time_of_key(token)
     return made is None or made.timestamp() <= layout.handed + SKEW_SECONDS
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Self
 
 from ledger.core import amounts
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.entry import Item
 from ledger.core.errors import (
     InvalidInput,
@@ -19,8 +19,8 @@ from ledger.core.errors import (
     StoreError,
     Unreachable,
 )
-from ledger.core.marker import Details, Marker
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
+from ledger.core.tokens import Details, Marker
 from ledger.primitives.counters import evening
 from ledger.primitives.counters.adding import after_doubt
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
@@ -41,7 +41,7 @@ from ledger.primitives.counters.splitting import (
 )
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
-from ledger.runtime.calls import arranging, changing, reading
+from ledger.runtime.call_deadlines import arranging, changing, reading
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -127,7 +127,7 @@ class ItemCounter(PlacedItems):
             kept = self.keeping(details)
             return await kept.add(change, token=token, spread=spread, timeout=timeout)
         amount, token = amounts.exact(change), checked_token(token)
-        if spread is not None and checked_bool("spread", spread) and not self.splits:
+        if spread is not None and check_bool("spread", spread) and not self.splits:
             raise InvalidInput(f"counter {self.name!r}: this method cannot spread a change")
         with changing(timeout):
             return await self._added(amount, token, spread=spread)
@@ -157,7 +157,7 @@ class ItemCounter(PlacedItems):
             Unreachable: layout or pieces were changed during each of several reads.
             And as `Counter.value`.
         """
-        checked_bool("consistent", consistent)
+        check_bool("consistent", consistent)
         with reading(timeout):
             return await self._total(consistent=consistent)
 

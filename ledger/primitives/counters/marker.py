@@ -19,7 +19,7 @@ from typing import Self
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
-from ledger.core.marker import Details, Marker
+from ledger.core.tokens import Details, Marker
 from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
     AFTER_UNKNOWN,
@@ -44,7 +44,7 @@ from ledger.primitives.counters.marking import (
 )
 from ledger.primitives.counters.tokens import nonce
 from ledger.primitives.tokens import checked_kept
-from ledger.runtime.calls import reading
+from ledger.runtime.call_deadlines import reading
 from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.conditions import Absent

@@ -28,7 +28,7 @@ from ledger.core.entry import (
 )
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
 from ledger.core.keys import COUNT_PREFIX, EXPIRES, RESERVED
-from ledger.core.marker import Detail, Marker
+from ledger.core.tokens import Detail, Marker
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 OWN = frozenset({"pk", "sk", "change", "at", "region", "shards"})

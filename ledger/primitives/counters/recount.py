@@ -14,7 +14,7 @@ from ledger.core import amounts
 from ledger.core.entry import Item, Key, entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import COUNT_PREFIX
-from ledger.core.reconciled import Reconciled, reconciled_of, record_item
+from ledger.core.reconciliation import Reconciled, reconciled_of, record_item
 from ledger.primitives.counters.counter import ReconcileOutcome
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put, Rejected

@@ -13,7 +13,7 @@ def thread_to(settings: Settings, region: str, services: Services) -> Keeping:
 
     def opening() -> AbstractAsyncContextManager[Store]:
         # Imported only here, since it brings botocore.
-        from ledger.store.opening import open_store  # noqa: PLC0415
+        from ledger.store.connections import open_store  # noqa: PLC0415
 
         return open_store(settings, region, metrics=services.metrics, clock=services.clock)
 

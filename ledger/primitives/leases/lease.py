@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
 from ledger.primitives.leases.holding import BEATS_MAX, Beat, Holding, holder
@@ -47,7 +47,7 @@ from ledger.primitives.leases.state import (
     record_of,
 )
 from ledger.primitives.leases.watching import is_alive
-from ledger.runtime.calls import (
+from ledger.runtime.call_deadlines import (
     arranging,
     changing,
     has_ended,
@@ -122,7 +122,7 @@ class Lease:
         self._store = store
         self._elsewhere = options.elsewhere
         self._keeping = options.keeping
-        self._deletes = checked_bool("delete_on_release", options.delete_on_release)
+        self._deletes = check_bool("delete_on_release", options.delete_on_release)
         place = own_key(name) if options.key is None else checked_key(options.key)
         self._sending = Sending(services)
         self._item = LeaseItem(store, place, self._sending)
@@ -176,7 +176,7 @@ class Lease:
         """
         stored = None if data is None else checked_data(data)
         wait = checked_wait(wait_seconds)
-        checked_bool("take_expired", take_expired)
+        check_bool("take_expired", take_expired)
         if self._holding is not None and self._holding.safe_seconds() > 0:
             return self._holding.grant
         with arranging(timeout, "the lease may have been taken, and then runs out by itself"):

@@ -3,7 +3,7 @@
 from ledger.primitives.leases.item import LeaseItem
 from ledger.primitives.leases.keeping import TICK_SECONDS
 from ledger.primitives.leases.state import LeaseTerms, Watch
-from ledger.runtime.calls import until_end
+from ledger.runtime.call_deadlines import until_end
 from ledger.runtime.clock import Clock
 
 

@@ -37,7 +37,7 @@ from ledger.primitives.sequences.numbers import (
     partition_of,
 )
 from ledger.primitives.tokens import checked_kept, checked_token
-from ledger.runtime.calls import changing, unless_ended
+from ledger.runtime.call_deadlines import changing, unless_ended
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent, AnyOf, Compares
 from ledger.store.port import Store

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ledger.core.errors import InvalidInput
-from ledger.runtime.calls import unless_ended
+from ledger.runtime.call_deadlines import unless_ended
 
 WAITING_MAX = 1000
 

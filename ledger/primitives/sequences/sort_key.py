@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.sequences.contents import (
@@ -42,7 +42,7 @@ from ledger.primitives.sequences.numbers import (
 from ledger.primitives.sequences.offers import AfterRace, Offer
 from ledger.primitives.sequences.queueing import Queue, Turn
 from ledger.primitives.tokens import checked_token
-from ledger.runtime.calls import changing, reading
+from ledger.runtime.call_deadlines import changing, reading
 from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
@@ -119,7 +119,7 @@ class SortKeySequence:
             )
         self._after_race = after_race
         self._added_max = added_max
-        self._consistent = checked_bool("consistent", options.consistent)
+        self._consistent = check_bool("consistent", options.consistent)
         self._queue = Queue() if options.queue is None else options.queue
 
     async def append(

@@ -13,7 +13,7 @@ as a record has.
 from collections.abc import Iterable, Mapping, Sequence
 
 from ledger.core import keys
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.entry import Item, Key
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.versions.committing import Committing, Judged
@@ -35,7 +35,7 @@ from ledger.primitives.versions.state import (
     stamped,
     version_of,
 )
-from ledger.runtime.calls import arranging, changing, reading
+from ledger.runtime.call_deadlines import arranging, changing, reading
 from ledger.runtime.services import Services
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.port import Store
@@ -142,7 +142,7 @@ class ConditionGuard:
             ReadTooSlow: `timeout` seconds ended.
             StoreError: the table could not be read.
         """
-        get = Get(_checked_key(key), consistent=checked_bool("consistent", consistent))
+        get = Get(_checked_key(key), consistent=check_bool("consistent", consistent))
         with reading(timeout):
             item = await self._store.get(get)
         return None if item is None or is_tombstone(item) else item

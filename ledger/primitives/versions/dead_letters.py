@@ -21,7 +21,7 @@ from ledger.primitives.versions.letters import (
     unchanged,
 )
 from ledger.primitives.versions.state import Event, Refused
-from ledger.runtime.calls import arranging, changing, each_in_time, reading
+from ledger.runtime.call_deadlines import arranging, changing, each_in_time, reading
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.retrier import Retrier

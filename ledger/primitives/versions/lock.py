@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, checked_terms
@@ -36,7 +36,7 @@ from ledger.primitives.versions.state import (
     version_of,
 )
 from ledger.primitives.versions.turns import WAITING_MAX, Turns
-from ledger.runtime.calls import arranging, seconds_left, unless_ended
+from ledger.runtime.call_deadlines import arranging, seconds_left, unless_ended
 from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -105,7 +105,7 @@ class LockGuard:
         self._clock = clock
         self._services = services
         self._terms = checked_terms(options.terms)
-        self._check_first = checked_bool("check_first", options.check_first)
+        self._check_first = check_bool("check_first", options.check_first)
         self._rules = Rules(options.repeats, options.tombstone_seconds)
         self._turns = Turns(
             rules=self._rules, clock=clock, owner=owner, waiting_max=options.waiting_max

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from ledger.core import amounts, keys
-from ledger.core.amounts import DIGITS_MAX
-from ledger.core.choices import checked_bool
+from ledger.core.amounts import DIGITS_MAX, check_bool
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
 from ledger.store.conditions import Absent, AnyOf, Compares, Condition
@@ -59,7 +58,7 @@ class Event:
         keys.checked_new_counter(self.subject, "subject")
         checked_version(self.version)
         _check_kind(self.kind)
-        checked_bool("deletes", self.deletes)
+        check_bool("deletes", self.deletes)
         if not isinstance(self.body, bytes) or len(self.body) > BODY_BYTES_MAX:
             got = f"{len(self.body):,}" if isinstance(self.body, bytes) else repr(self.body)[:40]
             raise InvalidInput(f"body must have at most {BODY_BYTES_MAX:,} bytes, got {got}")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ledger.runtime.extras import needing
+from ledger.runtime.output import needing
 
 if TYPE_CHECKING:
     from ledger.runtime.tracing.spans import Tracing

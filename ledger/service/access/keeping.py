@@ -8,7 +8,7 @@ from typing import NoReturn
 from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock
 from ledger.runtime.files import is_mounted_alone
-from ledger.runtime.threaded import SECONDS_MAX, ThreadedCall
+from ledger.runtime.threads import SECONDS_MAX, ThreadedCall
 from ledger.service.access.limits import Allowance
 from ledger.service.access.proxies import ProxyHeader
 from ledger.service.access.token_file import TokenFile, read_tokens

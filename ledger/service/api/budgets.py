@@ -23,7 +23,7 @@ from ledger.limits.asked import checked_hold
 from ledger.limits.budget import Budget, Budgets, Hold
 from ledger.limits.outcomes import Granted, Refused
 from ledger.limits.rights import GrantName
-from ledger.runtime.calls import reading
+from ledger.runtime.call_deadlines import reading
 from ledger.service.answers import Spoken, answer
 from ledger.service.apart import problems, read_apart
 from ledger.service.api.bodies import body_of

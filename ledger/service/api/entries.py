@@ -16,7 +16,7 @@ from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
 from ledger.core.own_keys import is_proved
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.deadline import end_of, left_until, not_sent
+from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
 from ledger.runtime.tasks import run_all
 from ledger.service.answers import Refused, Spoken, answer
 from ledger.service.api.bodies import body_of, let_others_go_on
@@ -89,7 +89,7 @@ async def record_many(request: Request) -> Response:
         asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
-    end = end_of(timeout)
+    end = deadline_of(timeout)
     jobs = [partial(_each, request, context.ledger, asked, end) for asked in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
-from ledger.runtime.threaded import ThreadedCall
+from ledger.runtime.threads import ThreadedCall
 from ledger.service.answers import Refused, answer
 from ledger.service.context import allow, context_of
 from ledger.service.openapi import probe, text

@@ -44,8 +44,8 @@ from ledger.runtime.tasks import run_all
 from ledger.service.fleet.lanes import PipelineSeen, pipelines_in
 from ledger.service.fleet.trend import Sample, sample_of
 from ledger.settings import Settings
+from ledger.store.connections import open_store
 from ledger.store.dynamodb.clock_watch import ClockWatch
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.total import Total
 
@@ -102,7 +102,7 @@ class _Regions:
         """Return the stores of these regions.
 
         Raises:
-            As `ledger.store.opening.open_store`.
+            As `ledger.store.connections.open_store`.
         """
         for region in regions:
             async with self._opening.setdefault(region, anyio.Lock()):

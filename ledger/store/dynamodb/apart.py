@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ledger.core.errors import SettingsError
-from ledger.core.redaction import without_passwords
+from ledger.core.urls import without_passwords
 from ledger.runtime.foreign import FOREIGN
 from ledger.settings import Settings
 from ledger.settings.groups import same_endpoint

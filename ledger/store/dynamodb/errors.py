@@ -15,7 +15,7 @@ from ledger.core.errors import (
     TokenReused,
     Unreachable,
 )
-from ledger.core.redaction import without_passwords
+from ledger.core.urls import without_passwords
 from ledger.runtime.foreign import error_code, status_code
 
 MESSAGE_CHARACTERS_MAX = 300

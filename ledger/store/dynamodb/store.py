@@ -10,10 +10,9 @@ from ledger.core.entry import Item, key_of
 from ledger.core.errors import StoreError
 from ledger.store.dynamodb import requests, statements
 from ledger.store.dynamodb.client import TableClient
-from ledger.store.dynamodb.each import EachWrite
-from ledger.store.dynamodb.each_get import EachGet
+from ledger.store.dynamodb.each import EachGet, EachWrite
 from ledger.store.dynamodb.transport import Response
-from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan, checked_gets
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
     EACH_WRITES_MAX,
@@ -120,7 +119,7 @@ class DynamoStore:
         found: Item | None = (await self._client.read("get_item", request)).get("Item")
         return found
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read up to 100 items; those left unprocessed are read again."""
         checked_gets(gets)
         return await EachGet(self._client, gets).done()

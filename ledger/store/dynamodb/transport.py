@@ -1,7 +1,7 @@
 """The carrier of the store's requests to DynamoDB, and the errors that say how far one came.
 
 A transport sends once and never repeats: whether to repeat is decided in
-`ledger.store.dynamodb.judging`. It raises botocore's own exceptions, whatever it is built on:
+`ledger.store.dynamodb.failures`. It raises botocore's own exceptions, whatever it is built on:
 
 - `ClientError`: DynamoDB answered with an error, its code and status as botocore parses them;
 - `NeverSent`, `ConnectTimeoutError`, `ProxyConnectionError`: no connection, so nothing arrived;

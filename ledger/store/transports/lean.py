@@ -23,13 +23,13 @@ from botocore.useragent import sanitize_user_agent_string_component
 
 from ledger.core.amounts import GIVEN
 from ledger.runtime.aws_answers import OK_STATUS, NoAnswer, check_answer
-from ledger.store.dynamodb import answers, signing
+from ledger.store.dynamodb import answers, signature_age
 from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import PLAIN, Response, Transport, no_credentials
-from ledger.store.transports.lean_connection import Answer
-from ledger.store.transports.lean_http import open_http
+from ledger.store.transports.lean_connection import HttpAnswer
 from ledger.store.transports.lean_json import decode, encode
+from ledger.store.transports.lean_pool import open_http
 from ledger.store.transports.lean_routes import Route, Routes, open_routes
 from ledger.store.transports.lean_signing import Seal
 
@@ -107,7 +107,7 @@ class LeanTransport:
             account = credentials.account_id
             route = self._routes.known(account) or await self._routes.of(account)
         signed = self._now()  # after every wait: a late signature must be seen
-        signing.check(signed)
+        signature_age.check(signed)
         head = self._head(name, route, credentials, signed)
         signature = head.seal.signature(body)
         answer = await route.http.post(head.text + signature.encode(), body)
@@ -151,7 +151,7 @@ def trace_headers() -> Mapping[str, str]:
     return {"X-Amzn-Trace-Id": quote(trace, safe="-=;:+&[]{}\"',")}
 
 
-def read_answer(answer: Answer, operation: str) -> Response:
+def read_answer(answer: HttpAnswer, operation: str) -> Response:
     """Read an answer as botocore does.
 
     Raises:
@@ -169,7 +169,7 @@ def read_answer(answer: Answer, operation: str) -> Response:
     return response
 
 
-def read_error(answer: Answer) -> dict[str, Any]:
+def read_error(answer: HttpAnswer) -> dict[str, Any]:
     """Read the error of DynamoDB, or of a server in front of it, as botocore does."""
     try:
         body = decode(answer.body)
@@ -181,7 +181,7 @@ def read_error(answer: Answer) -> dict[str, Any]:
     return {**body, "Error": error, "ResponseMetadata": _metadata(answer)}
 
 
-def _metadata(answer: Answer) -> dict[str, Any]:
+def _metadata(answer: HttpAnswer) -> dict[str, Any]:
     return {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
 
 

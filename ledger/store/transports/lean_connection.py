@@ -28,7 +28,7 @@ _KEPT_HEADERS = {
 _FINAL_STATUS_MIN = 200
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A complete answer; of its headers, the relevant ones, in lower case."""
 
     status: int
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._head_only = head_only
         self._loop = asyncio.get_running_loop()
         self._lost = self._loop.create_future()
-        self._waiting: asyncio.Future[Answer] | None = None
+        self._waiting: asyncio.Future[HttpAnswer] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0
         self._begin()
@@ -71,18 +71,18 @@ class Connection(asyncio.Protocol):
         """Whether the next request may be sent here."""
         return self._waiting is None and not self.transport.is_closing()
 
-    def ask(self, request: bytes) -> "asyncio.Future[Answer]":
+    def ask(self, request: bytes) -> "asyncio.Future[HttpAnswer]":
         """Send one request; the caller aborts the connection if waiting for the answer fails.
 
         Raises, from the wait:
             NeverSent: the connection was closed before.
             ConnectionClosedError, ReadTimeoutError: it may or may not have arrived.
         """
-        waiting: asyncio.Future[Answer] = self._loop.create_future()
+        waiting: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self.send(request, waiting)
         return waiting
 
-    def send(self, request: bytes, waiting: "asyncio.Future[Answer]") -> None:
+    def send(self, request: bytes, waiting: "asyncio.Future[HttpAnswer]") -> None:
         """Send one request for which someone waits already; if they gave up, it is not sent."""
         if waiting.done():
             return
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
     def _done(self) -> None:
         waiting, self._waiting = self._waiting, None
         status = self._parser.get_status_code()
-        answer = Answer(status, self._headers, b"".join(self._body))
+        answer = HttpAnswer(status, self._headers, b"".join(self._body))
         self._clear()
         self.idle_since = self._heard
         # Data still being sent, or arriving later, belongs to no other request.

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 
-from ledger.store.transports.lean_http import Http
+from ledger.store.transports.lean_pool import Http
 from ledger.store.transports.lean_signing import Signer
 
 ACCOUNTS_MAX = 16
@@ -26,7 +26,7 @@ ACCOUNTS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RoutePlace:
     """Where requests go, and the region in their signatures."""
 
     url: str
@@ -45,12 +45,14 @@ class Routes:
     """The routes of one client, by the account of the credentials; made by `open_routes`."""
 
     def __init__(
-        self, find: Callable[[], Awaitable[Place]], make: Callable[[Place], Awaitable[Route]]
+        self,
+        find: Callable[[], Awaitable[RoutePlace]],
+        make: Callable[[RoutePlace], Awaitable[Route]],
     ) -> None:
         self._find = find
         self._make = make
         self._by_account: dict[str | None, Route] = {}
-        self._by_place: dict[Place, Route] = {}
+        self._by_place: dict[RoutePlace, Route] = {}
         self._lock = anyio.Lock()
 
     def known(self, account: str | None) -> Route | None:
@@ -70,7 +72,7 @@ class Routes:
                 self._by_account[account] = await self.open(await self._find())
             return self._by_account[account]
 
-    async def open(self, place: Place) -> Route:
+    async def open(self, place: RoutePlace) -> Route:
         """Return the route to an endpoint, created if missing.
 
         Raises:
@@ -97,19 +99,19 @@ async def open_routes(
     """
     async with AsyncExitStack() as opened:
 
-        async def make(place: Place) -> Route:
+        async def make(place: RoutePlace) -> Route:
             http = await opened.enter_async_context(open_http(place.url))
             return Route(http, Signer(url=place.url, region=place.region))
 
-        async def find() -> Place:
+        async def find() -> RoutePlace:
             return await place_of(client)
 
         routes = Routes(find, make)
-        await routes.open(Place(client.meta.endpoint_url, client.meta.region_name))
+        await routes.open(RoutePlace(client.meta.endpoint_url, client.meta.region_name))
         yield routes
 
 
-async def place_of(client: Any) -> Place:
+async def place_of(client: Any) -> RoutePlace:
     """Return where a client would send a request now, and for which region it would sign it.
 
     Raises:
@@ -119,5 +121,5 @@ async def place_of(client: Any) -> Place:
     there = urlsplit(await client.generate_presigned_url("describe_limits"))
     _, _, region, *_ = parse_qs(there.query)["X-Amz-Credential"][0].rsplit("/", 4)
     if (there.scheme, there.netloc) == urlsplit(regional)[:2]:
-        return Place(regional, region)
-    return Place(f"{there.scheme}://{there.netloc}", region)
+        return RoutePlace(regional, region)
+    return RoutePlace(f"{there.scheme}://{there.netloc}", region)

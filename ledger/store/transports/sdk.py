@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 from ledger.core.amounts import GIVEN
 from ledger.runtime.aws_answers import NoAnswer
-from ledger.store.dynamodb import answers, signing
+from ledger.store.dynamodb import answers, signature_age
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import PLAIN, NeverSent, Response, no_credentials
 
@@ -33,7 +33,7 @@ def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
 
 def watch(client: Any) -> None:
     """Make a client check what it sends, as every transport must."""
-    client.meta.events.register("before-send.dynamodb", signing.refuse_late)
+    client.meta.events.register("before-send.dynamodb", signature_age.refuse_late)
     client.meta.events.register("before-send.dynamodb", _note_sending)
 
 

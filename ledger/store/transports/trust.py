@@ -13,8 +13,8 @@ from aiobotocore.session import AioSession
 from botocore.httpsession import create_urllib3_context, get_cert_path
 
 from ledger.core.errors import SettingsError
-from ledger.core.redaction import without_passwords
-from ledger.runtime.threaded import ThreadedCall
+from ledger.core.urls import without_passwords
+from ledger.runtime.threads import ThreadedCall
 from ledger.settings.groups import is_url
 
 

@@ -89,7 +89,7 @@ Fault = Lost | NeverArrived | Late | Partial | Raises | Slow
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FaultCall:
     """One call of the store: its number (from 1), its operation, and its number of actions."""
 
     number: int
@@ -97,7 +97,7 @@ class Call:
     size: int = 1
 
 
-Decide = Callable[[Call], Fault | None]
+Decide = Callable[[FaultCall], Fault | None]
 
 
 class InOrder:
@@ -106,7 +106,7 @@ class InOrder:
     def __init__(self, *faults: Fault | None) -> None:
         self._left = deque(faults)
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Return the next fault."""
         del call
         return self._left.popleft() if self._left else None
@@ -119,7 +119,7 @@ class Seeded:
         self._random = Random(seed)  # noqa: S311 (faults must be repeatable)
         self._share = share
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Draw the fault of a call."""
         draw = self._random
         if draw.random() >= self._share:
@@ -226,7 +226,7 @@ class FaultyStore(ForwardingStore):
 
     def _decided(self, operation: Operation, size: int) -> Fault | None:
         self.calls += 1
-        return self.decide(Call(self.calls, operation, size))
+        return self.decide(FaultCall(self.calls, operation, size))
 
     async def _face(
         self,

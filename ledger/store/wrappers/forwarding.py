@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.store.port import Store
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
@@ -62,7 +62,7 @@ class ForwardingStore:
         """Read one item."""
         return await self._carry("get", lambda: self._inner.get(get))
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items."""
         return await self._carry("get_each", lambda: self._inner.get_each(gets))
 

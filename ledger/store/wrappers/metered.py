@@ -16,7 +16,7 @@ from ledger.core.errors import StoreError, Throttled
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
@@ -109,7 +109,7 @@ class MeteredStore(ForwardingStore):
         self._read("get", read_units(size, consistent=get.consistent))
         return item
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items; each is charged as if read alone."""
         found = await self._inner.get_each(gets)
         units = found.read_units

@@ -16,7 +16,7 @@ from ledger.core.entry import Item
 from ledger.core.keys import NET_PREFIX
 from ledger.core.signatures import SIGNATURE, SIGNED, NetKeys, is_net
 from ledger.store.port import Store
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
@@ -63,7 +63,7 @@ class NetSigningStore(ForwardingStore):
         item = await self._inner.get(get)
         return item if item is None or get.table else self._checked(item, get.key[0])
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items."""
         found = await self._inner.get_each(gets)
         items = [

@@ -21,7 +21,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.runtime.tracing.spans import OUTCOME, REGION, Tracing, Value
 from ledger.store.port import Store
-from ledger.store.reads import Found, Get, Page, Query, Scan
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import (
@@ -104,7 +104,7 @@ class TracedStore(ForwardingStore):
         with self._span("GetItem", [get.table]):
             return await self._inner.get(get)
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items."""
         with self._span("BatchGetItem", (get.table for get in gets), count=len(gets)):
             return await self._inner.get_each(gets)

@@ -112,7 +112,7 @@ async def test_no_client_is_made_on_the_loop(monkeypatch: pytest.MonkeyPatch) ->
             threads.append(current_thread())
             return opened(profile)
 
-        monkeypatch.setattr("ledger.store.opening.open_session", noted)
+        monkeypatch.setattr("ledger.store.connections.open_session", noted)
         made: list[int] = []
         for _ in range(2):
             service.fleet._last = None

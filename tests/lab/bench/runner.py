@@ -22,8 +22,8 @@ from lab.bench.rounds import Task
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.display import OnStep
 from ledger.demo.harness.processes import ManagedProcess, module_words, spare_cores
-from ledger.runtime.extras import missing
 from ledger.runtime.loops import loop_name
+from ledger.runtime.output import missing
 
 STOP_SECONDS_MAX = 20.0
 """For an interrupted round to end its processes and remove its files; a compactor may take 15."""

@@ -20,7 +20,7 @@ import anyio
 import typer
 
 from lab.budget_day.day import HOUR_SECONDS, Day, DayRun, Figures
-from ledger.runtime.tables import Grid, new_console, number, print_grid, prose
+from ledger.runtime.console_tables import Grid, new_console, number, print_grid, prose
 
 UNEVEN = (8, 4, 2, 1)
 DAYS = (

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from compactor import Compactor
 from ledger.core.amounts import EXACT, of_text, total_wide
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.errors import LedgerError
 from ledger.limits.balance import in_flight
 from ledger.limits.calendar import window_of

@@ -9,7 +9,7 @@ from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.tables import new_console, print_line
+from ledger.runtime.console_tables import new_console, print_line
 
 app = new_app()
 

@@ -5,7 +5,7 @@ from lab.compare.session import compare as run
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.tables import new_console
+from ledger.runtime.console_tables import new_console
 
 app = new_app()
 

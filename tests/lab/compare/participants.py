@@ -21,7 +21,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
 from ledger.store.writes import Applied, Outcome
 
@@ -40,7 +40,7 @@ class AnswerLoss:
         self._random = randomness
         self._share = share
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Return the fault of a call, if any; reads have none."""
         if call.operation in READS:
             return None

@@ -16,7 +16,7 @@ from lab.compare.ways import WAYS
 from ledger.primitives.counters import new_token
 from ledger.runtime.services import Services
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
 from ledger.store.wrappers.forwarding import READS, ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 
@@ -30,7 +30,7 @@ class _FirstAnswerLost:
     def __init__(self) -> None:
         self._is_lost = False
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         if call.operation in READS or self._is_lost:
             return None
         self._is_lost = True

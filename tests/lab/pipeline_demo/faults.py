@@ -19,8 +19,16 @@ from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.store.port import Store
-from ledger.store.reads import Found, Get
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.store.reads import FoundItems, Get
+from ledger.store.wrappers.faults import (
+    Fault,
+    FaultCall,
+    FaultyStore,
+    Late,
+    Lost,
+    NeverArrived,
+    Raises,
+)
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore
 from ledger.store.writes import Action, EachOutcome, Outcome, Write
 
@@ -49,7 +57,7 @@ class StageFaults:
         self._next = self._drawn()
         self._writes = cycle((*_CRASHES, *_LOSSES) if crashes else _LOSSES)
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Draw the fault of a call, if any."""
         self.requests += 1
         if self.requests <= self._next:
@@ -91,7 +99,7 @@ class StageFaultStore(ForwardingStore):
         stage = self._map if is_map else self._reduce
         return await _landing(stage, stage.transact(actions, token=token))
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several states, or fail."""
         return await self._state.get_each(gets)
 

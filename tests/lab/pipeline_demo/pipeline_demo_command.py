@@ -18,7 +18,7 @@ from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.tables import new_console, print_line
+from ledger.runtime.console_tables import new_console, print_line
 
 LINGER_SECONDS = 3.0
 """How long the page is served after the end, so that browsers can load the result."""

@@ -8,8 +8,8 @@ from ledger.demo.harness.report import ReportFiles, finish
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.extras import needing
-from ledger.runtime.tables import new_console
+from ledger.runtime.console_tables import new_console
+from ledger.runtime.output import needing
 
 app = new_app()
 

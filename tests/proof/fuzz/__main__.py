@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from ledger.runtime.command_line import FAILED, new_app, run
-from ledger.runtime.printing import say
+from ledger.runtime.output import say
 from proof.fuzz.judging import problems, shown
 from proof.fuzz.running import commands, files_of, fill_table, make_files, run_case, table_for
 from proof.fuzz.words import drawn

@@ -1,7 +1,7 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
 from compactor import deciding, pass_terms, taking
-from ledger.contract import changing
+from ledger.contract import contract_writer
 from proof.simulator import loss_mutations as mutations
 from proof.simulator.losses import is_lossy
 from proof.simulator.mutant import Mutant, worlds_from
@@ -71,7 +71,7 @@ LOSS_MUTANTS = (
         "a region that is taken out counts as lost: what it wrote may have arrived in part",
         "an entry that one region got from it stays there alone: regions differ for ever",
         60,
-        ((changing, "parted", mutations.parted_in_silence),),
+        ((contract_writer, "parted", mutations.parted_in_silence),),
         worlds=takes_out,
     ),
 )

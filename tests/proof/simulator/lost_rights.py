@@ -11,7 +11,7 @@ from decimal import Decimal
 import anyio
 
 from ledger.administration.budgets import LostRights
-from ledger.contract.opening import OpenTable
+from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
     BudgetMissing,

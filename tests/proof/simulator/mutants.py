@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from compactor import acting, checks, deciding, observe, pass_terms, passes, plan, slices
 from compactor.own_folds import OwnFold
-from ledger.contract import changing, view
+from ledger.contract import contract_writer, view
 from ledger.core import contract_item, keys
 from ledger.runtime.clock import ElapsedTime
 from ledger.settings import Settings
@@ -259,7 +259,7 @@ _MUTANTS = (
         " every region shows it)",
         "a request of the longer retry horizon lands after the shorter `settle`: counted twice",
         40,
-        ((changing, "is_waited", mutations.no_wait),),
+        ((contract_writer, "is_waited", mutations.no_wait),),
         worlds=is_contracted,
     ),
     Mutant(

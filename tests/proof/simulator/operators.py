@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import anyio
 
-from ledger.contract.changing import ContractWriter
+from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import ContractChangeRefused, StoreError
 from proof.simulator.process import Reliability

@@ -28,7 +28,7 @@ from ledger.core.errors import (
 from ledger.core.keys import BUDGET_PREFIX, NET_PREFIX
 from ledger.runtime.validity import check_validity, has_validity
 from ledger.store.memory import MemoryStore
-from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
+from ledger.store.reads import FoundItems, Get, Page, Query, Scan, checked_gets
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     Action,
@@ -176,14 +176,14 @@ class SimStore:
         await self._check_cool(get.key[0])
         return await self._request(serve, None)
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items."""
 
-        def serve() -> Found:
+        def serve() -> FoundItems:
             checked_gets(gets)
             sources = [self._source(get.key[0], consistent=get.consistent) for get in gets]
             pairs = zip(sources, gets, strict=True)
-            return Found([done(source.get(get)) for source, get in pairs])
+            return FoundItems([done(source.get(get)) for source, get in pairs])
 
         await self._begin(WORK_STEPS)
         return await self._request(serve, None)

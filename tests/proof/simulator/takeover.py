@@ -10,7 +10,7 @@ from dataclasses import replace
 import anyio
 
 from compactor import taking
-from ledger.contract.changing import ContractWriter
+from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.store.port import Store

@@ -12,7 +12,7 @@ from random import Random
 
 from ledger.core.entry import Item, Key
 from ledger.runtime.clock import Clock
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryTable
 from ledger.testing.replicas import Link, Replicas, Stamp, Transit
 from proof.simulator.losses import Loss
 
@@ -171,9 +171,9 @@ class World(Replicas):
         for wake in self.at_end:
             wake()
 
-    def table_at(self, region: str, partition: str, moment: Callable[[], float]) -> Table:
+    def table_at(self, region: str, partition: str, moment: Callable[[], float]) -> MemoryTable:
         """Return a partition as it was in the past; each item's moment is drawn by `moment`."""
-        table = Table()
+        table = MemoryTable()
         items = dict(self.replicas[region].table.partitions.get(partition, {}))
         moments: dict[str, float] = {}
         for at, sort_key, before in reversed(self._past[region].get(partition, ())):

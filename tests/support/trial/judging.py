@@ -11,7 +11,7 @@ from support.trial.records import Traffic
 from ledger import Ledger
 from ledger.core import keys
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.reads import Scan
 
 PAGES_MAX = 100_000

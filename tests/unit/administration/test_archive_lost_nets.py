@@ -19,7 +19,7 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import Item
 from ledger.core.keys import net_sort_key
-from ledger.runtime.printing import utc_text
+from ledger.runtime.output import utc_text
 
 NET = ("one", net_sort_key(1))
 

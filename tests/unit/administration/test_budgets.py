@@ -13,7 +13,7 @@ from support.ledgers import make_services
 
 from ledger.administration import budgets
 from ledger.administration.budgets import LostRights, RestoredBudgets, lost_rights
-from ledger.contract.opening import OpenTable
+from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused, StoreError

@@ -16,7 +16,7 @@ import ledger.commands.contract
 import ledger.commands.table
 from ledger.administration import contract as administration
 from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, left_behind, refined
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import ShardStep, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import (

@@ -13,7 +13,7 @@ from support.ledgers import make_services
 from ledger import Hold, Ledger, Table
 from ledger.administration import budgets
 from ledger.administration.budgets import Restored, restored_budgets
-from ledger.contract.opening import OpenTable
+from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.entry import Item, Key
 from ledger.core.errors import BudgetMissing, StateConflict

@@ -14,7 +14,7 @@ from ledger.core.signatures import NetKeys
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived, Raises
 from ledger.store.wrappers.net_signatures import NetSigningStore
 from ledger.testing.clock import ManualClock
 
@@ -94,7 +94,7 @@ async def test_a_net_that_was_merged_meanwhile_is_not_put_back(version: str) -> 
     store = table_of(NETS[0])
     newer = KEYS.signed(net("a", 9, [], version=version))
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         if call.operation == "write":
             store.table.set(("a", "~net#0001"), newer)
         return None

@@ -13,9 +13,9 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Segment, head_with, segment_of, to_lines
-from ledger.core import archived
+from ledger.core import archive_pointers
 from ledger.core.amounts import EXACT
-from ledger.core.archived import Archived, Place
+from ledger.core.archive_pointers import ArchiveState, PointerPlace
 from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import EPOCH, EntryId, sort_key
@@ -34,7 +34,7 @@ class Written:
     """A chain in memory; each segment in an object of its own."""
 
     place: MemoryPlace = field(default_factory=MemoryPlace)
-    head: Archived = archived.BEGUN
+    head: ArchiveState = archive_pointers.BEGUN
     ids: list[str] = field(default_factory=list)
 
     def add(self, entries: list[str], **changed: object) -> Segment:
@@ -54,7 +54,7 @@ class Written:
         packed = objects.padded(to_lines(segment), 2_000)
         made = EntryId(self.head.number + 1, 1)
         self.place.objects[objects.name_of(made)] = packed
-        self.head = head_with(self.head, segment, Place(made, 0, len(packed)), settled=0)
+        self.head = head_with(self.head, segment, PointerPlace(made, 0, len(packed)), settled=0)
         self.ids += entries
         return segment
 
@@ -97,7 +97,7 @@ async def test_any_range_is_whole_and_in_order(seed: int) -> None:
 
 async def test_a_whole_chain_is_walked() -> None:
     """From its head to its base."""
-    chain = Written(head=replace(archived.BEGUN, base_change=Decimal(5), base_count=2))
+    chain = Written(head=replace(archive_pointers.BEGUN, base_change=Decimal(5), base_count=2))
     for number in range(9):
         chain.add([id_at(number, 1)])
     assert await chain.walked() == 9
@@ -125,7 +125,7 @@ async def test_a_link_that_does_not_hold(changed: dict[str, object], said: str) 
 async def test_the_first_segment_follows_the_base() -> None:
     """No other segment, and its sums are the base's and its entries'."""
     chain = Written()
-    chain.add([id_at(1, 1)], previous=b"\1" * archived.CHAIN_BYTES)
+    chain.add([id_at(1, 1)], previous=b"\1" * archive_pointers.CHAIN_BYTES)
     with pytest.raises(ArchiveDamaged, match="the first segment of 'counter' follows another"):
         await chain.walked()
     chain = Written()

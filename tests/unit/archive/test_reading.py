@@ -14,8 +14,8 @@ from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import SALT_BYTES, Line, head_with, microseconds, segment_of, to_lines
-from ledger.core import archived
-from ledger.core.archived import Archived, Place
+from ledger.core import archive_pointers
+from ledger.core.archive_pointers import ArchiveState, PointerPlace
 from ledger.core.entry import Item, entry_id
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.ids import MICROSECOND, EntryId
@@ -27,9 +27,9 @@ LATE_SEGMENTS = 3
 """A late entry is at most so many segments late."""
 
 
-async def chain(random: Random, place: MemoryPlace) -> tuple[Archived, list[str]]:
+async def chain(random: Random, place: MemoryPlace) -> tuple[ArchiveState, list[str]]:
     """Put a chain of segments of three entries, some of them late; return its head and all ids."""
-    head, made, late = archived.BEGUN, list[str](), list[str]()
+    head, made, late = archive_pointers.BEGUN, list[str](), list[str]()
     at = 0
     for number in range(SEGMENTS):
         found = late if number % LATE_SEGMENTS == 0 else []
@@ -56,7 +56,7 @@ async def chain(random: Random, place: MemoryPlace) -> tuple[Archived, list[str]
         name = EntryId(number, 0)
         packed = objects.member(to_lines(segment))
         await place.put(objects.name_of(name), packed)
-        head = head_with(head, segment, Place(name, 0, len(packed)), settled=0)
+        head = head_with(head, segment, PointerPlace(name, 0, len(packed)), settled=0)
     return head, sorted(made)
 
 

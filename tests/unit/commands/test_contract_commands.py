@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from ledger.administration import contract as administration
 from ledger.commands import table as table_commands
-from ledger.contract import changing
+from ledger.contract import contract_writer
 from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
@@ -84,7 +84,7 @@ def desk(
     desk = Desk(*local, tmp_path)
     monkeypatch.setattr(administration, "SystemClock", lambda: desk.clock)
     # The desk's clock runs half an hour ahead of the table's in no time.
-    monkeypatch.setattr(changing, "check_offset", lambda _offset, **_rule: None)
+    monkeypatch.setattr(contract_writer, "check_offset", lambda _offset, **_rule: None)
     yield desk
     desk.world.heal_all()
     desk.call(desk.world.wait_replicated)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ledger.administration.diagnosis.finding import Check, Finding, State
 from ledger.commands import doctor
-from ledger.runtime import tables
+from ledger.runtime import console_tables
 
 FOUND = (
     Finding(Check.PERMISSIONS, "ap-southeast-1", State.PROBLEM, "no Query", "attach the policy"),
@@ -16,14 +16,14 @@ FOUND = (
 )
 
 
-@pytest.mark.parametrize("characters", [40, 60, 100, tables.PIPED_CHARACTERS_MAX])
+@pytest.mark.parametrize("characters", [40, 60, 100, console_tables.PIPED_CHARACTERS_MAX])
 def test_what_is_to_be_done_stands_with_what_is_wrong(
     characters: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a narrow terminal, too, where each finding is shown line by line."""
     file = io.StringIO()
     console = Console(file=file, width=characters, color_system=None)
-    monkeypatch.setattr(tables, "new_console", lambda: console)
+    monkeypatch.setattr(console_tables, "new_console", lambda: console)
     doctor._show(FOUND, title="table ledger", as_json=False)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     (place,) = (number for number, line in enumerate(lines) if line.endswith("no Query"))

@@ -30,7 +30,7 @@ from ledger.commands.importing.import_command import import_file
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, InvalidInput, OutcomeUnknown
 from ledger.settings import Settings
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryTable
 from ledger.store.port import Store
 from ledger.store.writes import Action, Outcome
 
@@ -42,7 +42,7 @@ class Desk:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.table = Table()
+        self.table = MemoryTable()
         self.store: Store = FateStore(self.table)
         self.lost: tuple[str, ...] = ()
         self.view = Live(SETTINGS)
@@ -250,7 +250,7 @@ def test_wrong_calls_are_refused_in_one_line(
 class SignalledStore(FateStore):
     """A store at which signals come in while it works."""
 
-    def __init__(self, table: Table, signals: Sequence[int]) -> None:
+    def __init__(self, table: MemoryTable, signals: Sequence[int]) -> None:
         super().__init__(table)
         self._signals = list(signals)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ledger.commands import live
 from ledger.commands.live import with_display
-from ledger.runtime.tables import new_console
+from ledger.runtime.console_tables import new_console
 
 
 async def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:

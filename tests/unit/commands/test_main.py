@@ -15,9 +15,9 @@ from lab.__main__ import app as lab_app
 from typer.testing import CliRunner
 
 import compactor.cli
-from ledger.commands.lazy import LazyCommand, PlaceholderCommand
 from ledger.commands.main import COMMANDS, app
 from ledger.runtime.command_line import first_paragraph
+from ledger.runtime.lazy_commands import LazyCommand, PlaceholderCommand
 
 OWN_MODULES_MAX = 16
 OPTIONS_MAX = 13

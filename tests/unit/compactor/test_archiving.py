@@ -23,7 +23,7 @@ from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
-from ledger.core.archived import CHAIN_BYTES
+from ledger.core.archive_pointers import CHAIN_BYTES
 from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection

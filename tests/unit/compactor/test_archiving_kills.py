@@ -11,7 +11,7 @@ from ledger.administration.archive.checking import ArchiveCheck, Wrong
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
-from ledger.store.wrappers.faults import Call, Fault, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, NeverArrived
 from ledger.totals.history import HistoryRange, history
 
 REGIONS = (HOME, WEST, SOUTH)
@@ -50,7 +50,7 @@ class Bomb:
         one.faults = dict.fromkeys(REGIONS, self._called)
         place.tick = self._tick
 
-    def _called(self, _call: Call) -> Fault | None:
+    def _called(self, _call: FaultCall) -> Fault | None:
         self._tick()
         return NeverArrived() if self.one is not None and self.one.is_dead else None
 

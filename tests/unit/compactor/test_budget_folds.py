@@ -13,7 +13,7 @@ from support.ledgers import HOME, SOUTH, WEST
 from compactor.observe import ReadExtent, observe
 from compactor.plan import Observation, Rules, decide
 from compactor.succession import succeed
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import Terms, stricter
 from ledger.core.contract_item import FORMAT
 from ledger.core.entry import RESOLVED, Item

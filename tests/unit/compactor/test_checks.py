@@ -9,7 +9,7 @@ from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.checks import REPLICAS_SECONDS, REPLICATING, check_replicas
 from ledger.core.errors import AccessDenied, ReplicasDiffer
-from ledger.store.wrappers.faults import Call, Fault, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Raises
 
 GOOD = {WEST: "ACTIVE", SOUTH: "ACTIVE"}
 NEW = "eu-north-1"
@@ -126,7 +126,7 @@ async def test_without_the_permission_nothing_is_merged() -> None:
     one = world.instance()
     denied = Raises(AccessDenied("not authorized to perform: dynamodb:DescribeTable"))
 
-    def refuse(call: Call) -> Fault | None:
+    def refuse(call: FaultCall) -> Fault | None:
         return denied if call.operation == "replicas" else None
 
     one.faults[HOME] = refuse

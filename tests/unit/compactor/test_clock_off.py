@@ -17,7 +17,7 @@ from ledger.core.errors import ClockOff, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -87,7 +87,7 @@ class Machine:
         return self.registry.get_sample_value(name, labels)
 
 
-def _never(_call: Call) -> Fault | None:
+def _never(_call: FaultCall) -> Fault | None:
     return None
 
 

@@ -35,7 +35,7 @@ from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing.clock import START, ManualClock
 
@@ -64,7 +64,7 @@ def state_in(world: World, counter: str = "counter", region: str = HOME) -> Inde
     return IndexState.of(world.shown(region, counter).net)
 
 
-def of_index(call: Call) -> bool:
+def of_index(call: FaultCall) -> bool:
     """Return whether a call writes the index."""
     return call.operation == "write_each"
 
@@ -173,7 +173,7 @@ async def killed_between_fold_and_index(world: World) -> Instance:
     await world.run_once(dying)
     await world.settled(entries=6)
 
-    def die(call: Call) -> Fault | None:
+    def die(call: FaultCall) -> Fault | None:
         if not of_index(call):
             return None
         dying.is_dead = True

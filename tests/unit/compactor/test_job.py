@@ -20,7 +20,7 @@ from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.holding import BEATS_MAX
 from ledger.primitives.leases.state import lease_key, record_item
-from ledger.store.wrappers.faults import Call, Fault, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
 DEAD = Raises(Unreachable("killed"))
@@ -123,10 +123,10 @@ async def test_kill_at_any_moment_leaves_nothing_to_mend(number: int, *, applied
     assert shown.net.count == 12
 
 
-def _kill_at(one: Instance, number: int, *, applied: bool) -> Callable[[Call], Fault | None]:
+def _kill_at(one: Instance, number: int, *, applied: bool) -> Callable[[FaultCall], Fault | None]:
     """Kill a process at its home region's how-manyth request, which may still be applied."""
 
-    def fault(call: Call) -> Fault | None:
+    def fault(call: FaultCall) -> Fault | None:
         if call.number < number:
             return None
         one.kill(DEAD)

@@ -9,7 +9,7 @@ from compactor.job import Compactor
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import Item
 from ledger.core.fold import collect
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 
 LOST = "mars-1"
 COUNTER = "risk/Delta"
@@ -25,17 +25,17 @@ def added(region: str, version: int) -> Item:
     }
 
 
-def put(table: Table, item: Item) -> None:
+def put(table: MemoryTable, item: Item) -> None:
     """Let an item arrive in a region."""
     table.set((item["pk"]["S"], item["sk"]["S"]), item)
 
 
-def total(table: Table) -> int:
+def total(table: MemoryTable) -> int:
     """Return the total that a region shows."""
     return int(collect(table.partitions.get(COUNTER, {}).values()).total())
 
 
-async def merged(tables: dict[str, Table]) -> None:
+async def merged(tables: dict[str, MemoryTable]) -> None:
     """Run a compactor for a few passes."""
     stores = {region: MemoryStore(region, table) for region, table in tables.items()}
     searching = SETTINGS.replace(
@@ -49,7 +49,7 @@ async def merged(tables: dict[str, Table]) -> None:
 @pytest.mark.parametrize("lost", [(LOST,), ()])
 async def test_what_only_some_regions_got_is_copied_each_time(lost: tuple[str, ...]) -> None:
     """The copies bring each region to the newest version, however late one arrives."""
-    tables = {HOME: Table(), OTHER: Table()}
+    tables = {HOME: MemoryTable(), OTHER: MemoryTable()}
     contract = Contract(terms=replace(SETTINGS.terms, lost=lost))
     for table in tables.values():
         put(table, contract_item(contract))

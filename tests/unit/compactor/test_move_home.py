@@ -13,7 +13,7 @@ from support.tiers import few_fast
 
 from compactor.report import CompactorReport
 from ledger.administration.contract import refined
-from ledger.contract.changing import ContractWriter
+from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract import Terms
 from ledger.core.contract_item import CONTRACT_PARTITION, Contract
 from ledger.core.errors import ContractConflict, DamagedItem, SettingsError

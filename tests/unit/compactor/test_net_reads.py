@@ -15,7 +15,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.runtime.validity import signed_within
 from ledger.store.memory import MemoryStore
-from ledger.store.reads import EACH_GETS_MAX, Found, Get, Page, Query
+from ledger.store.reads import EACH_GETS_MAX, FoundItems, Get, Page, Query
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
 
@@ -32,7 +32,7 @@ class Gate(MemoryStore):
         self.queries: list[str] = []
         self.error = error
 
-    async def get_each(self, gets: Sequence[Get]) -> Found:
+    async def get_each(self, gets: Sequence[Get]) -> FoundItems:
         """Read several items once the gate is open."""
         self.asked.append([get.key[0] for get in gets])
         await self.open.wait()

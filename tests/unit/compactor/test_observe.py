@@ -21,7 +21,7 @@ from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START, ManualClock
@@ -50,7 +50,7 @@ class Recording(MemoryStore):
 def failing(store: Store, error: StoreError) -> FaultyStore:
     """Return a store whose every read fails."""
 
-    def decide(call: Call) -> Fault:
+    def decide(call: FaultCall) -> Fault:
         del call
         return Raises(error)
 

@@ -11,7 +11,7 @@ from compactor.own_folds import AGAIN_MIN, OwnFolds
 from compactor.plan import Plan
 from ledger.core.entry import entry_id, net_of
 from ledger.core.values import NetChange
-from ledger.store.reads import Found, Get, Page, Query
+from ledger.store.reads import FoundItems, Get, Page, Query
 from ledger.testing.clock import START
 from ledger.testing.replicas import Replica
 
@@ -105,7 +105,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             asked.append(query.first or "")
         return await query_of(replica, query)
 
-    async def get_each(replica: Replica, gets: Sequence[Get]) -> Found:
+    async def get_each(replica: Replica, gets: Sequence[Get]) -> FoundItems:
         asked.extend(sort_key for partition, sort_key in (get.key for get in gets))
         return await get_each_of(replica, gets)
 

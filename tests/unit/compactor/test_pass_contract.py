@@ -24,7 +24,7 @@ from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, lease_key
 from ledger.runtime.validity import check_validity
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, NeverArrived
 from ledger.testing.clock import START
 
 SETTINGS = compactor_settings()
@@ -35,7 +35,7 @@ SMALLER = SETTINGS.under(replace(TERMS, regions=(HOME, WEST)), home=HOME)
 SLOWER = SETTINGS.under(replace(TERMS, settle=10_000.0), home=HOME)
 
 
-def stores_of(world: World, look: Callable[[Call], Fault | None]) -> dict[str, Store]:
+def stores_of(world: World, look: Callable[[FaultCall], Fault | None]) -> dict[str, Store]:
     """Return the stores of the regions, with something looked at before each call."""
     return {
         region: FaultyStore(store, look, clock=world.clock)
@@ -47,7 +47,7 @@ async def run_pass(
     world: World,
     live: Live,
     *,
-    look: Callable[[Call], Fault | None] = lambda _call: None,
+    look: Callable[[FaultCall], Fault | None] = lambda _call: None,
     lost: bool = False,
     memory: MergeMemory | None = None,
 ) -> CompactorReport:
@@ -79,11 +79,11 @@ async def run_pass(
     return report
 
 
-def refusals(world: World) -> tuple[list[str], Callable[[Call], Fault | None]]:
+def refusals(world: World) -> tuple[list[str], Callable[[FaultCall], Fault | None]]:
     """Return a list of the calls that the view of the contract refuses, and what fills it."""
     refused = list[str]()
 
-    def look(call: Call) -> Fault | None:
+    def look(call: FaultCall) -> Fault | None:
         try:
             check_validity(world.clock.now())
         except ContractStale:
@@ -175,7 +175,7 @@ async def test_a_decision_is_carried_out_under_the_view_that_it_rests_on(
     world = World()
     await world.settled(entries=6)
 
-    def look(call: Call) -> Fault | None:
+    def look(call: FaultCall) -> Fault | None:
         if call.operation == "transact":
             check_validity(START)
         return None

@@ -11,17 +11,17 @@ from compactor.pass_terms import rules_of
 from compactor.plan import UNDELETED_SECONDS
 from compactor.report import CompactorReport
 from ledger.core.errors import Throttled, Unreachable
-from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Late, Lost, NeverArrived, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
 
 
-def only(operation: str, fault: Fault) -> Callable[[Call], Fault | None]:
+def only(operation: str, fault: Fault) -> Callable[[FaultCall], Fault | None]:
     """Let every call of one operation go wrong."""
     return lambda call: fault if call.operation == operation else None
 
 
-def always(fault: Fault) -> Callable[[Call], Fault | None]:
+def always(fault: Fault) -> Callable[[FaultCall], Fault | None]:
     """Let every call go wrong."""
     return lambda _call: fault
 
@@ -249,7 +249,7 @@ async def test_region_lost_between_windows() -> None:
     one = world.instance(pending_max=1)
     queries = 0
 
-    def third(call: Call) -> Fault | None:
+    def third(call: FaultCall) -> Fault | None:
         nonlocal queries
         queries += call.operation == "query"
         return Raises(Unreachable("no connection")) if queries >= 3 else None

@@ -7,7 +7,7 @@ from support.ledgers import HOME
 from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.state import record_item
-from ledger.store.wrappers.faults import Call, Fault
+from ledger.store.wrappers.faults import Fault, FaultCall
 
 
 async def test_lost_lease_stops_before_the_write() -> None:
@@ -32,7 +32,7 @@ async def test_stalled_leader_is_fenced() -> None:
     await world.settled()
     before, one = snapshot(world), world.instance()
 
-    def stalled(call: Call) -> Fault | None:
+    def stalled(call: FaultCall) -> Fault | None:
         if call.operation == "transact":
             _take_over(world)
         return None

@@ -41,7 +41,7 @@ from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, NeverArrived, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, NeverArrived, Raises
 from ledger.store.writes import Action, Check, Delete, Outcome, Write
 from ledger.testing.clock import ManualClock
 
@@ -400,7 +400,7 @@ async def test_slices_given_up_without_an_answer_are_not_led() -> None:
     group = Group()
     lost = 0
 
-    def silent(call: Call) -> Fault | None:
+    def silent(call: FaultCall) -> Fault | None:
         nonlocal lost
         if call.operation == "transact" and lost < 2:
             lost += 1
@@ -426,7 +426,7 @@ async def test_unreadable_slices_do_not_stop_a_process() -> None:
     """What it led before it still leads, as long as its heartbeats are applied."""
     group = Group()
 
-    def gone(call: Call) -> Fault | None:
+    def gone(call: FaultCall) -> Fault | None:
         return Raises(Unreachable("no connection")) if call.operation == "query" else None
 
     async def plan() -> None:

@@ -18,7 +18,7 @@ from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.faults import Call, Fault, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.watching.noticing import Watches
 
@@ -110,7 +110,7 @@ async def test_a_look_that_fails_fails_no_pass(caplog: pytest.LogCaptureFixture)
     instance = world.instance(settings=watching(COUNTER, above=-1000, rearm=-1000))
     is_broken = True
 
-    def throttle(call: Call) -> Fault | None:
+    def throttle(call: FaultCall) -> Fault | None:
         reads_state = call.operation == "get" and world.shown(HOME).net is not None
         return Raises(Throttled("slow down")) if is_broken and reads_state else None
 

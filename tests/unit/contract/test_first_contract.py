@@ -7,7 +7,7 @@ import pytest
 from support.contracts import REGIONS, ContractWorld, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
-from ledger.contract.waiting import Waiting
+from ledger.contract.wait_report import Waiting
 from ledger.core.contract import seconds_to_wait
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractConflict

@@ -5,7 +5,7 @@ from dataclasses import replace
 from support.contracts import make_terms
 from support.ledgers import HOME
 
-from ledger.contract.reading import read_contract
+from ledger.contract.view import read_contract
 from ledger.core.contract_item import Contract, contract_item
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query

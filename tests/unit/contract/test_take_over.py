@@ -7,8 +7,8 @@ import pytest
 from support.contracts import ContractStore, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
-from ledger.contract.changing import ContractWriter
-from ledger.contract.waiting import Waiting
+from ledger.contract.contract_writer import ContractWriter
+from ledger.contract.wait_report import Waiting
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item, contract_key, contract_of
 from ledger.core.errors import ClockOff, ContractChangeRefused, ContractConflict, InvalidInput

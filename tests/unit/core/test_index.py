@@ -12,9 +12,9 @@ from ledger.core.index import (
     COUNTER_BYTES_MAX,
     INDEX_PARTITIONS,
     ONLY_LISTED,
-    Best,
     IndexState,
     Listed,
+    TopList,
     attributes_of,
     bounds,
     checked_prefix,
@@ -223,7 +223,7 @@ def listed(counter: str, value: int) -> Listed:
 
 def best(values: dict[str, int], count: int, *, smallest: bool = False) -> list[str]:
     """Return the best counters of some values."""
-    found = Best(count, smallest=smallest)
+    found = TopList(count, smallest=smallest)
     for counter, value in values.items():
         found.add(listed(counter, value))
     return [one.counter for one in found.found()]

@@ -7,7 +7,7 @@ import pytest
 from ledger.core import once
 from ledger.core.entry import Item, entry_item
 from ledger.core.ids import EntryId
-from ledger.core.reconciled import corrected, corrected_by
+from ledger.core.reconciliation import corrected, corrected_by
 from ledger.core.values import Entry
 from ledger.testing.clock import START
 

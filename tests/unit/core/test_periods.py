@@ -29,7 +29,7 @@ from ledger.core.periods import (
     start_of,
     to_text,
 )
-from ledger.settings.periods import PeriodSettings
+from ledger.settings.pattern_groups import PeriodSettings
 
 NOW = datetime(2026, 3, 29, 12, 30, tzinfo=UTC)
 RULE = PeriodRule(hours=24, days=20, months=3)

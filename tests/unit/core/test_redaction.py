@@ -1,4 +1,4 @@
-from ledger.core.redaction import without_passwords
+from ledger.core.urls import without_passwords
 
 
 def test_users_and_passwords_of_urls_are_hidden() -> None:

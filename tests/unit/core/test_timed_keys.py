@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.ids import EPOCH
-from ledger.core.timed_keys import no_hyphens, one_spelling, time_in
+from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
 
 RFC_9562 = datetime(2022, 2, 22, 19, 22, 22, tzinfo=UTC)
 """The time in the example of RFC 9562, appendix A.6."""
@@ -28,7 +28,7 @@ ULID_SPEC = datetime(2016, 7, 30, 23, 54, 10, 259000, tzinfo=UTC)
 )
 def test_a_key_with_a_time_says_it(key: str, at: datetime) -> None:
     """A UUIDv7, a ULID and an id of the ledger's say when they were made, in either case."""
-    assert time_in(key) == at
+    assert time_of_key(key) == at
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_key_with_a_time_has_one_spelling(key: str, spelling: str) -> None:
 )
 def test_any_other_key_says_none(key: str) -> None:
     """What is in none of the forms carries no time."""
-    assert time_in(key) is None
+    assert time_of_key(key) is None
 
 
 @given(
@@ -74,7 +74,7 @@ def test_any_other_key_says_none(key: str) -> None:
 def test_every_uuid7_says_its_time(milliseconds: int, low: int, rest: int) -> None:
     """Whatever its random bits, of any time that an entry can have."""
     number = milliseconds << 80 | 7 << 76 | low << 64 | 2 << 62 | rest
-    assert time_in(str(UUID(int=number))) == EPOCH + timedelta(milliseconds=milliseconds)
+    assert time_of_key(str(UUID(int=number))) == EPOCH + timedelta(milliseconds=milliseconds)
 
 
 @pytest.mark.parametrize(

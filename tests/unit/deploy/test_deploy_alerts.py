@@ -20,7 +20,7 @@ from compactor.metrics import WAIT_REASONS
 from ledger.archive.metrics import DAMAGED, DONE
 from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
-from ledger.store.dynamodb.judging import Failure
+from ledger.store.dynamodb.failures import Failure
 from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Unknown

@@ -24,7 +24,7 @@ from ledger.administration.templates import Role, iam_template, policy
 from ledger.administration.verifying import Verification
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
-from ledger.core.archive_urls import bucket_of
+from ledger.core.urls import bucket_of
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections

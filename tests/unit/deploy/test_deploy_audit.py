@@ -31,8 +31,7 @@ from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call as FaultCall
-from ledger.store.wrappers.faults import FaultyStore, Raises
+from ledger.store.wrappers.faults import FaultCall, FaultyStore, Raises
 from ledger.store.writes import Action, Outcome, Rejected
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import yaml
 
 from ledger.commands.serve import app as serve_app
 from ledger.service.serving import STOP_SECONDS_MAX
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 
 KUBERNETES = Path(__file__).parents[3] / "deploy" / "kubernetes"
 VALIDATED_VERSION = "1.31"
@@ -178,7 +178,7 @@ def test_a_pod_of_the_service_leaves_in_order() -> None:
     pod = pod_of("service-deployment")
     (container,) = pod["containers"]
     context = typer.main.get_command(serve_app).make_context("serve", container["args"][2:])
-    drain = seconds_of(context.params["drain"])
+    drain = parse_duration(context.params["drain"])
     probe = container["readinessProbe"]
     assert drain >= probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"]
     assert pod["terminationGracePeriodSeconds"] > drain + STOP_SECONDS_MAX

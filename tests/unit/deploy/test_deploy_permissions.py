@@ -39,8 +39,8 @@ from compactor.slices import member_name
 from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
-from ledger.contract.changing import ContractWriter
-from ledger.contract.opening import OpenOthers
+from ledger.contract.contract_writer import ContractWriter
+from ledger.contract.open_regions import OpenOthers
 from ledger.core import once
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import SPENDING_ATTRIBUTES, entry_item

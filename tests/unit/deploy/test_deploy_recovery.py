@@ -12,8 +12,7 @@ from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import entry_id, entry_item, net_item
 from ledger.core.fold import COPIES
 from ledger.core.values import Entry, NetChange
-from ledger.store.memory import MemoryStore
-from ledger.store.memory import Table as MemoryTable
+from ledger.store.memory import MemoryStore, MemoryTable
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 """Long settled, and older than any `fold_age`."""

@@ -32,7 +32,7 @@ from typer.core import TyperGroup
 
 import compactor.cli
 import ledger.commands.main
-from ledger.commands.lazy import PlaceholderCommand
+from ledger.runtime.lazy_commands import PlaceholderCommand
 
 DEPLOY = FOLDER.parent
 APPS = {

@@ -14,7 +14,7 @@ from ledger.core.errors import AccessDenied
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.forget import Forget
 from ledger.pipeline.auditing.move import Move
-from ledger.store.wrappers.faults import Call, FaultyStore, Raises
+from ledger.store.wrappers.faults import FaultCall, FaultyStore, Raises
 from ledger.testing.clock import ManualClock
 
 OWN = "money-states"
@@ -23,7 +23,7 @@ BEFORE = SETTINGS.replace(pipeline=GROUP)
 AFTER = SETTINGS.replace(pipeline={**GROUP, "state_table": OWN})
 
 
-def killed_in_a_transaction(call: Call) -> Raises | None:
+def killed_in_a_transaction(call: FaultCall) -> Raises | None:
     """Let the first transaction be a process's last request."""
     return Raises(AccessDenied("killed")) if call.operation == "transact" else None
 

@@ -25,7 +25,7 @@ from ledger.importing.form import BATCH_ROWS
 from ledger.importing.importer import BATCHES_PARALLEL, Importer, ImportReport
 from ledger.importing.survey import StopSign
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Action, Applied, Outcome, Put, Unknown, Write
@@ -49,7 +49,7 @@ def after(*lost: str, home: str = B) -> Settings:
 class Home(MemoryStore):
     """A home region; what it writes alone arrives in `reached`, its transactions nowhere."""
 
-    def __init__(self, region: str, table: Table, reached: Iterable[Table]) -> None:
+    def __init__(self, region: str, table: MemoryTable, reached: Iterable[MemoryTable]) -> None:
         super().__init__(region, table, page_items_max=3)
         self.reached = list(reached)
         self.queries: list[Query] = []
@@ -74,7 +74,7 @@ class World:
     """The tables of three regions."""
 
     def __init__(self) -> None:
-        self.tables = {name: Table() for name in REGIONS}
+        self.tables = {name: MemoryTable() for name in REGIONS}
         self.clock = ManualClock(instant=True)
 
     def home(self, region: str, *others: str) -> Home:
@@ -114,7 +114,7 @@ class World:
         return await self.run(store, *found, others=(C,), after_loss=after_loss)
 
 
-def arrive(tables: Iterable[Table], items: Iterable[Item]) -> None:
+def arrive(tables: Iterable[MemoryTable], items: Iterable[Item]) -> None:
     """Put items into tables."""
     found = list(items)
     for table in tables:
@@ -207,7 +207,7 @@ async def test_after_loss_begins_where_no_beginning_arrived() -> None:
     """The lost home's begin marker may be in one region alone: a new one reaches every region."""
     world = World()
     await world.run(world.home(A, B, C), BEFORE, others=(B, C))
-    world.tables[C] = Table()
+    world.tables[C] = MemoryTable()
     await world.again(after_loss=True)
     assert [item["losses"] for item in begins_of(world.tables[C])] == [{"N": "1"}]
     assert len(begins_of(world.tables[B])) == 2

@@ -34,7 +34,7 @@ from ledger.core.errors import (
 from ledger.importing.form import BATCH_ROWS
 from ledger.importing.importer import BATCHES_PARALLEL, Importer, ImportReport
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Raises
@@ -60,9 +60,9 @@ def opening(*stores: Store) -> Callable[[], AbstractAsyncContextManager[dict[str
 
 async def test_a_batch_whose_marker_only_another_region_shows_is_not_written_again() -> None:
     """An import that was begun through a former home may have markers that did not arrive here."""
-    former = Table()
+    former = MemoryTable()
     await imported(csv_of(2 * BATCH_ROWS), FateStore(former))
-    away, here = MemoryStore(AWAY), FateStore(Table())
+    away, here = MemoryStore(AWAY), FateStore(MemoryTable())
     first, *_ = markers_of(former)
     away.table.set((first["pk"]["S"], first["sk"]["S"]), first)
     live = Live(SETTINGS)
@@ -76,7 +76,7 @@ async def test_a_batch_whose_marker_only_another_region_shows_is_not_written_aga
 async def test_a_region_that_cannot_be_read_stops_an_import_before_it_writes() -> None:
     """It might show the markers of batches that are there already."""
     away = FaultyStore(MemoryStore(AWAY), lambda _call: Raises(Unreachable("no answer")))
-    here = FateStore(Table())
+    here = FateStore(MemoryTable())
     importer = Importer(here, Live(SETTINGS), others=opening(away), services=make_services(seed=1))
     with pytest.raises(RegionUnreadable, match=AWAY):
         await importer.run(source_of(csv_of(ROWS)), await surveyed(csv_of(ROWS)))
@@ -106,7 +106,7 @@ async def test_a_home_that_was_moved_before_is_noticed_before_anything_is_read(
 @pytest.mark.parametrize("then", [moving(), MOVED], ids=["moving", "moved"])
 async def test_a_home_that_is_moved_meanwhile_ends_the_import(then: Settings) -> None:
     """Each batch looks again: two homes could write it before the markers have arrived."""
-    store = FateStore(Table())
+    store = FateStore(MemoryTable())
     with pytest.raises(ImportRefused, match="home"):
         await run(store, Live(SETTINGS, SETTINGS, SETTINGS, SETTINGS, then))
     assert len(store.sent) <= BATCHES_PARALLEL
@@ -126,7 +126,9 @@ async def test_no_batch_is_signed_past_the_view_of_the_contract() -> None:
 class Blind(FateStore):
     """An engine that hands back no item; some of its refusals are of markers that then vanish."""
 
-    def __init__(self, table: Table, fates: Sequence[Fate] = (), *, refusals: int = 0) -> None:
+    def __init__(
+        self, table: MemoryTable, fates: Sequence[Fate] = (), *, refusals: int = 0
+    ) -> None:
         super().__init__(table, fates)
         self.refusals = refusals
         self.consistent: list[bool] = []
@@ -149,7 +151,7 @@ class Blind(FateStore):
 
 async def test_a_marker_that_was_handed_back_by_none_is_read_consistently() -> None:
     """An eventual read could miss it, and the batch would be tried for ever."""
-    store = Blind(Table(), ["applied, no answer"])
+    store = Blind(MemoryTable(), ["applied, no answer"])
     report = await imported(csv_of(BATCH_ROWS), store)
     assert store.consistent == [True]
     assert sums_of(store.table) == sums_of_csv(BATCH_ROWS)
@@ -158,7 +160,7 @@ async def test_a_marker_that_was_handed_back_by_none_is_read_consistently() -> N
 
 async def test_a_batch_whose_marker_is_gone_is_written() -> None:
     """Without its marker a batch is not known to be there, so it is not counted as done."""
-    store = Blind(Table(), refusals=2)
+    store = Blind(MemoryTable(), refusals=2)
     report = await imported(csv_of(BATCH_ROWS), store)
     assert sums_of(store.table) == sums_of_csv(BATCH_ROWS)
     assert report.rows == BATCH_ROWS
@@ -169,4 +171,4 @@ async def test_throttling_does_not_make_an_unknown_batch_a_failed_one() -> None:
     fates: list[Fate] = ["lost, no answer"]
     fates += ["throttled"] * 1000
     with pytest.raises(OutcomeUnknown, match="nothing is counted twice"):
-        await imported(csv_of(BATCH_ROWS), FateStore(Table(), fates))
+        await imported(csv_of(BATCH_ROWS), FateStore(MemoryTable(), fates))

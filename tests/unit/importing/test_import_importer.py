@@ -36,7 +36,7 @@ from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, survey
 from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.reads import Page
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import ManualClock
@@ -47,7 +47,7 @@ BATCHES = -(-ROWS // BATCH_ROWS)
 
 async def test_every_row_once() -> None:
     """A first import writes every row and a marker for each batch, and says so."""
-    table = Table()
+    table = MemoryTable()
     report = await imported(csv_of(ROWS), FateStore(table))
     assert sums_of(table) == sums_of_csv(ROWS)
     assert (len(entries_of(table)), len(markers_of(table))) == (ROWS, BATCHES)
@@ -59,7 +59,7 @@ async def test_every_row_once() -> None:
 
 async def test_the_same_file_again_sends_nothing() -> None:
     """A second run finds the markers, over several pages, and sends no transaction."""
-    table = Table()
+    table = MemoryTable()
     await imported(csv_of(ROWS), FateStore(table))
     store = FateStore(table)
     report = await imported(csv_of(ROWS), store)
@@ -71,7 +71,7 @@ async def test_the_same_file_again_sends_nothing() -> None:
 
 async def test_without_markers_the_second_run_doubles() -> None:
     """The mutant: it is the marker, nothing else, that keeps a second run harmless."""
-    table = Table()
+    table = MemoryTable()
     for _run in range(2):
         await imported(csv_of(ROWS), MarkerlessStore(table))
     assert sums_of(table) == {
@@ -82,7 +82,7 @@ async def test_without_markers_the_second_run_doubles() -> None:
 @pytest.mark.parametrize("fate", ["applied, no answer", "lands later"])
 async def test_without_markers_a_lost_answer_doubles(fate: Fate) -> None:
     """The mutant: ids are new at each attempt, so only the marker makes a retry harmless."""
-    table = Table()
+    table = MemoryTable()
     await imported(csv_of(99), MarkerlessStore(table, [fate]))
     assert len(entries_of(table)) == 198
 
@@ -99,7 +99,7 @@ async def test_without_markers_a_lost_answer_doubles(fate: Fate) -> None:
 )
 async def test_lost_answers_count_once(fates: Sequence[Fate]) -> None:
     """Whatever became of a transaction without an answer, its rows are there once."""
-    table = Table()
+    table = MemoryTable()
     report = await imported(csv_of(ROWS), FateStore(table, fates))
     assert sums_of(table) == sums_of_csv(ROWS)
     assert len(entries_of(table)) == ROWS
@@ -108,7 +108,7 @@ async def test_lost_answers_count_once(fates: Sequence[Fate]) -> None:
 
 async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
     """After the time of an import it gives up, says what to do, and doing it is right."""
-    table = Table()
+    table = MemoryTable()
     clock = ManualClock(instant=True)
     fates: list[Fate] = ["lands later"] * 1_000
     store = FateStore(table, fates)
@@ -125,7 +125,7 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
 
 async def test_throttling_without_end_is_raised_as_it_is() -> None:
     """What is known not to be written ends in the store's own error, after the time."""
-    table = Table()
+    table = MemoryTable()
     with pytest.raises(Throttled, match="too many requests"):
         await imported(csv_of(99), FateStore(table, ["throttled"] * 1_000))
     assert (entries_of(table), markers_of(table)) == ([], [])
@@ -133,7 +133,7 @@ async def test_throttling_without_end_is_raised_as_it_is() -> None:
 
 async def test_an_entry_id_that_is_taken_is_replaced() -> None:
     """A collision of an entry's id, without the marker, is tried with new ids."""
-    table = Table()
+    table = MemoryTable()
     await imported("counter,change\na,1\n", FateStore(table), seed=7)
     report = await imported("counter,change\na,2\n", FateStore(table), seed=7)
     assert report.rows == 1
@@ -167,7 +167,7 @@ def overtaken(store: FateStore, other_run: Callable[[], Awaitable[object]]) -> F
 @pytest.mark.parametrize("store_type", [FateStore, SilentStore])
 async def test_two_runs_at_once_share_the_rows(store_type: type[FateStore]) -> None:
     """A run that meets markers written since it began counts those batches as there already."""
-    table = Table()
+    table = MemoryTable()
     content = csv_of(ROWS)
     there: list[bool] = []
     store = overtaken(store_type(table), lambda: imported(content, FateStore(table)))
@@ -178,7 +178,7 @@ async def test_two_runs_at_once_share_the_rows(store_type: type[FateStore]) -> N
 
 async def test_the_same_file_in_another_way_is_refused() -> None:
     """The same bytes with other columns are refused, naming both ways, and nothing is written."""
-    table = Table()
+    table = MemoryTable()
     content = "counter,change,balance\na,1,10\n"
     await imported(content, FateStore(table))
     before = list(table.items())
@@ -192,7 +192,7 @@ async def test_the_same_file_in_another_way_is_refused() -> None:
 
 async def test_another_way_that_began_first_is_refused() -> None:
     """Of two runs at once with other columns one is refused, by the begin marker that it meets."""
-    table = Table()
+    table = MemoryTable()
     content = "counter,change,balance\na,1,10\n"
     other = Form(columns=ColumnChoice(change="balance"))
     store = overtaken(FateStore(table), lambda: imported(content, FateStore(table)))
@@ -207,10 +207,10 @@ async def test_another_way_found_only_in_the_transaction_is_refused(
     store_type: type[FateStore],
 ) -> None:
     """A release that writes no begin marker is met at its batch."""
-    table = Table()
+    table = MemoryTable()
     content = "counter,change,balance\na,1,10\n"
     other = Form(columns=ColumnChoice(change="balance"))
-    former = Table()
+    former = MemoryTable()
     await imported(content, FateStore(former))
 
     async def other_run() -> None:
@@ -233,7 +233,7 @@ async def test_another_way_found_only_in_the_transaction_is_refused(
 
 async def test_a_marker_of_somebody_else_is_refused() -> None:
     """A marker that does not say how its batch was imported is no leave to go on."""
-    table = Table()
+    table = MemoryTable()
     found = await surveyed("counter,change\na,1\n")
     key = found.marking.key(0)
     table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "rows": {"N": "1"}})
@@ -243,7 +243,7 @@ async def test_a_marker_of_somebody_else_is_refused() -> None:
 
 async def test_another_file_is_another_import() -> None:
     """Markers of one file say nothing of another; one byte makes another file."""
-    table = Table()
+    table = MemoryTable()
     await imported("counter,change\na,1\n", FateStore(table))
     await imported("counter,change\na,1\n\n", FateStore(table))
     assert sums_of(table) == {"a": Decimal(2)}
@@ -251,7 +251,7 @@ async def test_another_file_is_another_import() -> None:
 
 async def test_bad_rows_are_left_out_and_stay_out() -> None:
     """The importer writes the good rows; a batch of nothing else leaves its marker only."""
-    table = Table()
+    table = MemoryTable()
     content = "counter,change\n" + "a,x\n" * 99 + "a,1\nb,y\n"
     for expected in (1, 0):
         report = await imported(content, FateStore(table))
@@ -293,7 +293,7 @@ async def test_files_that_give_nothing_are_refused(
 
 async def test_asked_to_stop_it_finishes_what_is_in_flight() -> None:
     """After a stop no batch is begun, the report says what is left, the next run finishes."""
-    table = Table()
+    table = MemoryTable()
     stop = StopSign()
     report = await imported(
         csv_of(ROWS), FateStore(table), stop=stop, on_batch=lambda _: stop.ask()
@@ -309,7 +309,7 @@ async def test_asked_to_stop_it_finishes_what_is_in_flight() -> None:
 
 async def test_asked_to_stop_it_does_not_wait_for_answers() -> None:
     """A stop ends the retries of a batch; what may have landed is no harm to the next run."""
-    table = Table()
+    table = MemoryTable()
     stop = StopSign()
 
     class Stopping(FateStore):
@@ -338,13 +338,13 @@ async def test_at_most_so_many_batches_are_in_flight() -> None:
             flying -= 1
             return outcome
 
-    await imported(csv_of(ROWS), Counting(Table()))
+    await imported(csv_of(ROWS), Counting(MemoryTable()))
     assert most == BATCHES_PARALLEL
 
 
 async def test_a_failure_lets_the_others_finish_and_is_raised_plainly() -> None:
     """One batch that fails ends the run with its own error, not with a group of errors."""
-    table = Table()
+    table = MemoryTable()
 
     class Denying(FateStore):
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -364,7 +364,7 @@ async def test_a_failure_lets_the_others_finish_and_is_raised_plainly() -> None:
 @pytest.mark.parametrize("at", range(BATCHES))
 async def test_killed_at_any_batch(fate: Fate, at: int) -> None:
     """Killed at any batch, before or after it was applied, the next run makes it whole."""
-    table = Table()
+    table = MemoryTable()
     before: list[Fate] = ["applied"]
     fates = [*(before * at), fate]
     with pytest.raises(ExceptionGroup) as ended:
@@ -377,7 +377,7 @@ async def test_killed_at_any_batch(fate: Fate, at: int) -> None:
 
 async def test_a_file_that_grows_is_imported_as_it_was_checked() -> None:
     """Rows appended between the passes are not of this import."""
-    table = Table()
+    table = MemoryTable()
     found = await surveyed(csv_of(150))
     importer = Importer(
         FateStore(table),
@@ -400,7 +400,7 @@ async def test_a_file_that_grows_is_imported_as_it_was_checked() -> None:
 )
 async def test_a_file_that_changes_is_noticed(change: Callable[[str], str], batches: int) -> None:
     """What differs from what was checked is not written, from the batch that differs on."""
-    table = Table()
+    table = MemoryTable()
     found = await surveyed(csv_of(200))
     importer = Importer(
         FateStore(table),
@@ -450,7 +450,7 @@ def test_the_marker_partition_is_the_designs() -> None:
 
 async def test_hints_lead_to_the_counters_that_are_worth_a_merge() -> None:
     """A counter of which enough rows were imported does not wait for the compactor's search."""
-    table = Table()
+    table = MemoryTable()
     few = "".join(f"few,{number}\n" for number in range(SETTINGS.compactor.fold_min - 1))
     many = "".join(f"many,{number}\n" for number in range(SETTINGS.compactor.fold_min))
     await imported(f"counter,change\n{few}{many}", FateStore(table))
@@ -459,7 +459,7 @@ async def test_hints_lead_to_the_counters_that_are_worth_a_merge() -> None:
 
 async def test_a_repeated_run_leaves_the_hints_of_one_that_was_killed() -> None:
     """Its rows are there, and the hints that it had not written yet are not."""
-    table = Table()
+    table = MemoryTable()
     await imported(csv_of(ROWS), FateStore(table))
     left = hinted_in(table)
     for key in [key_of(item) for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS]:
@@ -470,7 +470,7 @@ async def test_a_repeated_run_leaves_the_hints_of_one_that_was_killed() -> None:
 
 async def test_an_import_without_the_right_to_leave_hints_is_finished() -> None:
     """They only save time: what cannot be left is found by the search."""
-    table = Table()
+    table = MemoryTable()
     report = await imported(csv_of(ROWS), HintlessStore(table))
     assert (report.finished, hinted_in(table)) == (True, [])
 
@@ -483,7 +483,7 @@ class HintlessStore(FateStore):
         raise AccessDenied(f"{len(writes)} hints")
 
 
-def hinted_in(table: Table) -> list[str]:
+def hinted_in(table: MemoryTable) -> list[str]:
     """Return the counters that hints name."""
     hints = map(hint_of, (item for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS))
     return sorted(hint.counter for hint in hints if hint is not None)

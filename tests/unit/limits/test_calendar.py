@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ledger.core.budgets import BudgetRule, WindowName
+from ledger.core.budget_rules import BudgetRule, WindowName
 from ledger.core.errors import BudgetMissing, InvalidEntry
 from ledger.limits.calendar import rule_of, window_named, window_of
 from ledger.testing import MemoryGlobalTable

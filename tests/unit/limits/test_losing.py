@@ -25,7 +25,7 @@ from support.budgets import (
 from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.core.budgets import BudgetRule
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.limits.losing import (

@@ -43,7 +43,7 @@ from ledger.limits.rights import Account, Difference, GrantName, Rights
 from ledger.limits.spends import WAITING_MAX, spend_of
 from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.reads import Get
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.testing.clock import START
 from ledger.testing.manual import nothing
 
@@ -116,7 +116,7 @@ async def test_what_regions_show_differently_waits() -> None:
     assert [closing.charged for closing in (await closed(world)).closings] == [2]
 
 
-def behind(world: World, decide: Callable[[str, Call], Fault | None]) -> Regions:
+def behind(world: World, decide: Callable[[str, FaultCall], Fault | None]) -> Regions:
     """Return regions of which each call is decided by its region."""
     stores = {
         region: FaultyStore(store, partial(decide, region), clock=world.clock)
@@ -220,7 +220,7 @@ async def test_entries_are_read_after_the_rights() -> None:
     world.clock.pass_by(LATE + 1)
     calls: list[str] = []
 
-    def note(region: str, call: Call) -> None:
+    def note(region: str, call: FaultCall) -> None:
         if region == HOME:
             calls.append(call.operation)
 

@@ -9,7 +9,7 @@ import pytest
 from support.budgets import exactly
 
 from ledger import Table
-from ledger.core.budgets import BUCKETS
+from ledger.core.budget_rules import BUCKETS
 from ledger.core.entry import entry_id
 from ledger.core.errors import SettingsError
 from ledger.limits import plan, rolling

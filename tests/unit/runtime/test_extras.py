@@ -11,7 +11,7 @@ import pytest
 from support.tiers import few_fast
 
 import ledger
-from ledger.runtime.extras import EXTRAS, needing
+from ledger.runtime.output import EXTRAS, needing
 
 ROOT = Path(ledger.__file__).parents[1]
 

@@ -14,7 +14,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import YOUNG_MAX, freed_later, gc_paused, is_gc_tuned, pause_gc_for_this_turn
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.settings import Settings
-from ledger.store.opening import open_transport
+from ledger.store.connections import open_transport
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 from proof.simulator.loop import run
 
-from ledger.runtime.time_limit import TimeLimit
+from ledger.store.dynamodb.client import TimeLimit
 
 SHORT_SECONDS = 0.02
 

@@ -13,7 +13,7 @@ from ledger.core.errors import (
     InvalidInput,
     UntimedKey,
 )
-from ledger.core.timed_keys import time_in
+from ledger.core.tokens import time_of_key
 from ledger.service.asking import (
     EntriesBody,
     EntryBody,
@@ -65,7 +65,7 @@ def test_a_key_that_carries_its_time_needs_no_other() -> None:
 
 def test_a_time_beside_a_key_that_carries_one_is_the_same() -> None:
     """Another one would make another entry of the key, and count a second time."""
-    carried = time_in(UUID7)
+    carried = time_of_key(UUID7)
     assert carried is not None
     assert key_of(UUID7, carried.isoformat()) == (UUID7, carried)
     with pytest.raises(InvalidInput, match="is not the time that the Idempotency-Key carries"):

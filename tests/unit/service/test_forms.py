@@ -15,7 +15,7 @@ from support.serving import served
 from ledger.core import ids
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
-from ledger.core.timed_keys import time_in
+from ledger.core.tokens import time_of_key
 from ledger.core.visible import unclear_in
 from ledger.limits.rights import checked_amount
 from ledger.service import forms
@@ -40,7 +40,7 @@ TIME = "2026-11-21T06:50:00Z"
 
 def _key(text: str) -> object:
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
-    return key_of(text, None if time_in(bare) else TIME)
+    return key_of(text, None if time_of_key(bare) else TIME)
 
 
 def _named(text: str) -> object:
@@ -159,7 +159,7 @@ def test_a_key_that_carries_its_time_is_told_by_its_form(key: str) -> None:
     """As the schemas of bodies have it, where another needs `at`."""
     pattern = forms.TIMED_KEY["else"]["properties"]["key"]["anyOf"][1]["pattern"]  # type: ignore[index,call-overload]
     assert re.search(str(pattern), key)
-    assert time_in(key) is not None
+    assert time_of_key(key) is not None
     assert not re.search(str(pattern), "order-17")
 
 

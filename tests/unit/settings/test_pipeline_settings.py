@@ -9,7 +9,7 @@ from support.setting_files import SMALL, written
 
 from ledger.core.errors import SettingsError
 from ledger.settings import Settings
-from ledger.settings.live import OfPipeline
+from ledger.settings.live import PipelineSettingsView
 
 ONE = {"fields": {"id": "Id", "version": "Version", "value": "Value"}, "categories": ["one/{K}"]}
 TWO = {**ONE, "categories": ["two/{K}"]}
@@ -80,7 +80,7 @@ def test_a_chosen_pipeline_stays_chosen_under_a_contract() -> None:
     made = make_settings(pipelines={"one": ONE, "two": TWO}).of_pipeline("two")
     under = made.under(made.terms, home=HOME)
     assert (under.pipeline.name, list(under.pipelines)) == ("two", ["one"])
-    assert OfPipeline(under, "one").current.pipeline.categories == ("one/{K}",)
+    assert PipelineSettingsView(under, "one").current.pipeline.categories == ("one/{K}",)
 
 
 def test_a_constant_of_a_named_pipeline_is_refused_in_a_file() -> None:

@@ -9,7 +9,7 @@ from support.setting_files import LOCAL, SMALL, settings, written
 from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.settings import Settings
-from ledger.settings.durations import seconds_of
+from ledger.settings.fields import parse_duration
 from ledger.settings.groups import (
     FOLD_MAX_LIMIT,
     MERGED_ID_BYTES,
@@ -67,7 +67,7 @@ def test_a_duration_beyond_a_century_is_refused(value: object) -> None:
     with pytest.raises(SettingsError, match=r"a duration is at most 36525d \(100 years\)"):
         settings(compactor={"fold_age": value})
     with pytest.raises(InvalidInput, match="and at most 36525d"):
-        seconds_of(value)
+        parse_duration(value)
 
 
 @pytest.mark.parametrize(

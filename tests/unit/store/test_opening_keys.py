@@ -12,8 +12,8 @@ from support.ledgers import HOME, make_settings
 from ledger.core.errors import SettingsError
 from ledger.runtime.files import read_bounded
 from ledger.settings import Settings
-from ledger.store import opening
-from ledger.store.opening import net_keys, open_store
+from ledger.store import connections
+from ledger.store.connections import net_keys, open_store
 from ledger.store.wrappers.net_signatures import NetSigningStore
 
 SECRET = base64.b64encode(b"k" * 32).decode()
@@ -101,7 +101,7 @@ async def test_keys_are_read_on_a_thread_that_may_hang(
         threads.append(current_thread())
         return read_bounded(file, bytes_max, what=what)
 
-    monkeypatch.setattr(opening, "read_bounded", noted)
+    monkeypatch.setattr(connections, "read_bounded", noted)
     path.write_text(f"one {SECRET}\n", encoding="utf-8")
     async with open_store(keyed(path), HOME):
         assert main_thread() not in threads

@@ -29,7 +29,7 @@ from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
@@ -48,7 +48,7 @@ def ids_of(count: int) -> list[EntryId]:
     return [EntryId(first + number * 1_000_000, number) for number in range(count)]
 
 
-def put(table: Table, counter: str, change: int | Decimal, entry: EntryId | str) -> Item:
+def put(table: MemoryTable, counter: str, change: int | Decimal, entry: EntryId | str) -> Item:
     """Put one entry as another process would."""
     suffix = entry.suffix if isinstance(entry, EntryId) else 0
     shard = keys.shard_of(suffix, SHARDED.shards_now(counter, START))

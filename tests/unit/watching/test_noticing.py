@@ -14,8 +14,8 @@ from ledger.core.watches import Crossing, Phase
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
-from ledger.store.memory import MemoryStore, Table
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
+from ledger.store.memory import MemoryStore, MemoryTable
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, InOrder, Raises
 from ledger.totals.reader import Reader
 from ledger.watching.delivery import Watched
 from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watcher, Watches
@@ -29,7 +29,7 @@ class Counting:
 
     asked: dict[str, int] = field(default_factory=dict)
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Count a call."""
         self.asked[call.operation] = self.asked.get(call.operation, 0) + 1
         return None
@@ -136,13 +136,13 @@ async def test_a_return_that_only_a_process_of_an_older_state_reads_ends_a_cross
 
 async def test_a_reader_elsewhere_decides_by_the_total_of_the_home() -> None:
     """It suspects, and looks again while the change is on its way; then it is called."""
-    place, away = Place(), Table()
+    place, away = Place(), MemoryTable()
     place.change(25)
     place.change(25, table=away)
     place.change(-16, table=away)
     looks = 0
 
-    def arrives(call: Call) -> None:
+    def arrives(call: FaultCall) -> None:
         nonlocal looks
         looks += call.operation == "get"
         if looks == LOOKS_MAX and call.operation == "get":
@@ -187,7 +187,7 @@ async def test_a_suspicion_that_is_over_is_looked_at_once_at_home() -> None:
     place, looks = Place(), 0
     place.change(9)
 
-    def restock(call: Call) -> None:
+    def restock(call: FaultCall) -> None:
         nonlocal looks
         if call.operation == "get":
             looks += 1
@@ -247,7 +247,7 @@ async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_total_that_only_another_region_shows_crosses_nothing() -> None:
     """The home keeps its own total: after some looks the suspicion rests until the next read."""
-    place, away, counting = Place(), Table(), Counting()
+    place, away, counting = Place(), MemoryTable(), Counting()
     place.change(25)
     place.change(9, table=away)
     ledger = Ledger(
@@ -267,7 +267,7 @@ async def test_a_total_that_only_another_region_shows_crosses_nothing() -> None:
 
 async def test_without_a_store_of_the_home_nothing_is_decided() -> None:
     """A ledger over a given store opens no connection by itself; the error is counted."""
-    place, away = Place(), Table()
+    place, away = Place(), MemoryTable()
     place.change(9, table=away)
     ledger = Ledger(
         make_settings(),
@@ -300,7 +300,7 @@ async def test_a_role_that_may_not_decide_is_said_once(caplog: pytest.LogCapture
     place = Place()
     place.change(9)
 
-    def refuse(call: Call) -> Fault | None:
+    def refuse(call: FaultCall) -> Fault | None:
         return Raises(AccessDenied("no GetItem")) if call.operation == "get" else None
 
     async with watching(place, FaultyStore(place.store(), refuse)) as ledger:
@@ -313,7 +313,7 @@ async def test_a_role_that_may_not_decide_is_said_once(caplog: pytest.LogCapture
 
 async def test_the_home_that_decides_is_the_one_in_force() -> None:
     """Nothing while it moves; then the new home's store is opened, and its total counts."""
-    place, new = Place(), Table()
+    place, new = Place(), MemoryTable()
     place.change(9)
     place.change(8, table=new)
     settings = make_settings()

@@ -20,7 +20,7 @@ from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, Raises
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing.clock import START, ManualClock
 from ledger.totals.total import Total
@@ -38,7 +38,7 @@ class Desk:
     table: MemoryStore
     metrics: Metrics
     clock: ManualClock
-    calls: list[Call]
+    calls: list[FaultCall]
 
     def left(self) -> list[str]:
         """Return the sort keys of the hints in the table."""
@@ -55,9 +55,9 @@ async def desk(
     *, fault: Fault | None = None, hint_every: int = 1, **overrides: Any
 ) -> AsyncIterator[Desk]:
     """Open a desk."""
-    calls: list[Call] = []
+    calls: list[FaultCall] = []
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         calls.append(call)
         return fault
 
@@ -197,7 +197,7 @@ async def test_closing_leaves_what_waits() -> None:
 async def test_no_call_fails_for_a_hint() -> None:
     """A ledger whose hints all fail records and reads as ever."""
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         error: StoreError = Throttled("slow down")
         return Raises(error) if call.operation == "write_batch" else None
 

@@ -23,10 +23,10 @@ from ledger.core.errors import (
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.conditions import Absent
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
-    Call,
+    FaultCall,
     FaultyStore,
     InOrder,
     Lost,
@@ -58,7 +58,7 @@ STRICT = {"strict": True}
 class StrictStore(MemoryStore):
     """A store whose policy allows INSERT statements, and hints, and no other write."""
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: MemoryTable | None = None) -> None:
         super().__init__(HOME, table)
         self.looks = 0
 
@@ -94,14 +94,14 @@ class StrictStore(MemoryStore):
             raise AccessDenied("PutItem")
 
 
-def strict_ledger(table: Table) -> Ledger:
+def strict_ledger(table: MemoryTable) -> Ledger:
     """Return a ledger of a strict writer, on a store that denies all else."""
     return make_ledger(StrictStore(table), writer=STRICT, compactor={"hint_every": 1})
 
 
 async def test_every_way_of_recording_is_by_statements() -> None:
     """Alone, many at once, together, shared and with keys: nothing is denied, each is there."""
-    table = Table()
+    table = MemoryTable()
     keyed = [Change("c", 1, key=f"k{number}", at=START) for number in range(30)]
     async with strict_ledger(table) as ledger:
         await ledger.record("c", 3, note="it's a refund")
@@ -140,7 +140,7 @@ async def test_a_transfer_that_was_written_before_is_not_written_again() -> None
 @pytest.mark.parametrize("seed", range(12))
 async def test_nothing_counts_twice_whatever_fails(seed: int) -> None:
     """Under lost, late and partial answers what was reported is there once, and nothing else is."""
-    table, number = Table(), count(1)
+    table, number = MemoryTable(), count(1)
     faulty = FaultyStore(StrictStore(table), Seeded(seed), clock=ManualClock(instant=True))
     reported, asked = list[Decimal](), list[Decimal]()
 
@@ -210,7 +210,7 @@ async def test_a_look_that_shows_nothing_leaves_it_unknown(
     store = StrictStore()
     store.table.set(("c", "0"), put("0").item)
 
-    def decide(call: Call) -> NeverArrived | Raises | None:
+    def decide(call: FaultCall) -> NeverArrived | Raises | None:
         if call.operation == "get" and isinstance(fault, NeverArrived):
             store.table.set(("c", "0"), None)
             return None

@@ -39,8 +39,8 @@ from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -271,7 +271,7 @@ async def test_tries_end_at_the_horizon_before_the_deadline_does() -> None:
     clock = ManualClock(instant=True)
     tried_at: list[float] = []
 
-    def fail(_call: Call) -> Fault:
+    def fail(_call: FaultCall) -> Fault:
         tried_at.append(clock.elapsed)
         return NeverArrived()
 

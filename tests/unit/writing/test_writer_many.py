@@ -19,8 +19,8 @@ from ledger.core.errors import (
 )
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -107,7 +107,7 @@ async def test_property_many_are_once_or_named(seed: int, share: float, count: i
 async def test_store_error_beside_an_unknown_part_is_unknown() -> None:
     """If one batch may be there and the other is refused, no store error says none was written."""
 
-    def by_size(call: Call) -> Fault:
+    def by_size(call: FaultCall) -> Fault:
         return Lost() if call.size == 25 else SLOW_DOWN
 
     home = MemoryStore(HOME)
@@ -189,7 +189,7 @@ async def test_conflict_beside_an_unknown_part_is_not_forgotten() -> None:
 async def test_damaged_item_stops_no_other_change() -> None:
     """An unreadable item under a change's id is named after all others were written."""
 
-    def slow_batches(call: Call) -> Fault | None:
+    def slow_batches(call: FaultCall) -> Fault | None:
         return Slow(1, 1, Slow(1, 1)) if call.operation == "write_batch" else None
 
     home = MemoryStore(HOME)

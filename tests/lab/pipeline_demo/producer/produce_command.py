@@ -25,10 +25,10 @@ from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
+from ledger.runtime.console_tables import new_console
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.printing import print_json, say
+from ledger.runtime.output import print_json, say
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
-from ledger.runtime.tables import new_console
 from ledger.settings import Settings
 
 ENDLESS = 10**12

@@ -16,8 +16,8 @@ from ledger.archive.places.files import KEPT, FilePlace
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.places.opening import open_places
 from ledger.archive.places.port import Place
-from ledger.core.archive_urls import wrong_place
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, InvalidInput
+from ledger.core.urls import wrong_place
 from ledger.testing.clock import ManualClock
 
 REGION = "eu-west-1"

@@ -15,7 +15,7 @@ from ledger.core.entry import Item, entry_id
 from ledger.core.errors import AccessDenied, Throttled, Unreachable
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, Lost, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Lost, Raises
 from ledger.store.writes import BatchOutcome, BatchWrite
 from ledger.testing.clock import START
 from ledger.writing.hints import leave_hints
@@ -240,7 +240,7 @@ async def test_unreadable_hints_are_an_error_of_the_home_region() -> None:
     one = await searched(world)
     slices = iter([None])  # read first, before the pass
 
-    def fault(call: Call) -> Fault | None:
+    def fault(call: FaultCall) -> Fault | None:
         gone = Raises(Unreachable("no connection"))
         return next(slices, gone) if call.operation == "query" else None
 

@@ -12,7 +12,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import Unreachable
 from ledger.core.values import Entry
-from ledger.store.wrappers.faults import Call, Raises
+from ledger.store.wrappers.faults import FaultCall, Raises
 
 CONTRACT = Contract(terms=compactor_settings().terms)
 LOST = replace(CONTRACT, terms=replace(CONTRACT.terms, lost=("mars-1",)))
@@ -47,7 +47,7 @@ async def test_a_table_that_lost_nothing_is_searched_at_home_alone() -> None:
     one = await left_in(world, SOUTH, CONTRACT)
     calls: list[str] = []
 
-    def note(call: Call) -> None:
+    def note(call: FaultCall) -> None:
         calls.append(call.operation)
 
     one.faults[SOUTH] = note

@@ -13,7 +13,7 @@ from support.comparing import figures, recounted, report
 
 from ledger.demo.harness.picture import save_picture
 from ledger.primitives.counters import METHODS
-from ledger.runtime.tables import print_grid
+from ledger.runtime.console_tables import print_grid
 
 PAGE = (files("lab.compare") / "README.md").read_text(encoding="utf-8")
 

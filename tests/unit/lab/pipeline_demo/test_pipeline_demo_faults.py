@@ -8,7 +8,7 @@ from ledger.pipeline.core.items import position_key, state_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
-from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, Late, Lost, NeverArrived, Raises
 from ledger.store.writes import Applied, Put, Unknown
 
 LANE = "here/lane"
@@ -21,7 +21,7 @@ class OneFault(StageFaults):
         super().__init__(0, seeded(), crashes=True)
         self.fault = fault
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Return what there is, once."""
         super().__call__(call)
         fault, self.fault = self.fault, None
@@ -97,7 +97,7 @@ def test_of_all_requests_the_share_goes_wrong_in_every_way() -> None:
     kinds = {}
     for crashes in (False, True):
         faults = StageFaults(0.2, seeded(), crashes=crashes)
-        drawn = [faults(Call(number, "transact")) for number in range(2000)]
+        drawn = [faults(FaultCall(number, "transact")) for number in range(2000)]
         kinds[crashes] = {repr(one) for one in drawn if one is not None}
         assert abs(faults.failed / faults.requests - 0.2) < 0.05
         assert faults.requests == 2000
@@ -109,7 +109,7 @@ def test_a_short_run_meets_its_share_of_failures(seed: int) -> None:
     """Of every 50 requests one fails, whatever the seed: 42 of 2,100, and one of the first 50."""
     faults = StageFaults(0.02, seeded(seed), crashes=True)
     for number in range(2_100):
-        faults(Call(number, "transact"))
+        faults(FaultCall(number, "transact"))
         if number == 49:
             assert faults.failed == 1
     assert faults.failed == 42
@@ -118,4 +118,4 @@ def test_a_short_run_meets_its_share_of_failures(seed: int) -> None:
 def test_without_a_share_nothing_fails() -> None:
     """A run without failures."""
     faults = StageFaults(0.0, seeded(), crashes=True)
-    assert not any(faults(Call(number, "transact")) for number in range(100))
+    assert not any(faults(FaultCall(number, "transact")) for number in range(100))

@@ -10,7 +10,7 @@ from support.lossy_http import cut, first, not_sent, slow
 from support.soaking import HORIZON_SECONDS, soaked
 
 from ledger.core.errors import StoreError
-from ledger.core.timed_keys import time_in
+from ledger.core.tokens import time_of_key
 
 AT = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC)
 ALWAYS = 10_000
@@ -20,7 +20,7 @@ A = (("a", 0),)
 def test_a_key_is_a_uuid_of_its_time() -> None:
     """The same at every try, another for another change, and its time to the millisecond."""
     assert uuid_of("a", AT) == uuid_of("a", AT) != uuid_of("b", AT)
-    assert time_in(uuid_of("a", AT)) == AT.replace(microsecond=123000)
+    assert time_of_key(uuid_of("a", AT)) == AT.replace(microsecond=123000)
 
 
 async def test_a_keyed_change_whose_answers_are_lost_counts_once() -> None:

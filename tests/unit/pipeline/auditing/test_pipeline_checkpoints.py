@@ -16,7 +16,7 @@ from ledger.pipeline.auditing.audit import Report
 from ledger.pipeline.auditing.checkpoints import PIECE_PREFIX, SCAN_SORT_KEY, Checkpoints, Place
 from ledger.pipeline.core.registry import registry_partition
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.writes import Delete
 
 RAWS = [message(f"T{number}", 1, 10**number, desk="ABC"[number % 3]) for number in range(12)]
@@ -73,7 +73,7 @@ async def test_a_write_that_is_cut_off_leaves_the_checkpoint_before() -> None:
         store = MemoryStore(HOME)
         await make(store).write(PLACE, {"a": "x" * 90})
 
-        def decide(call: Call, number: int = number) -> Fault | None:
+        def decide(call: FaultCall, number: int = number) -> Fault | None:
             return Raises(AccessDenied("killed")) if call.number == number else None
 
         faulty = FaultyStore(store, decide)
@@ -112,7 +112,7 @@ def killed_at_scan(store: MemoryStore, number: int) -> FaultyStore:
     """Return the store of a run that is killed at its Nth page."""
     scans = 0
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         nonlocal scans
         scans += call.operation == "scan"
         return Raises(AccessDenied("killed")) if scans == number else None

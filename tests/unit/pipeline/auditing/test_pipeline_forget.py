@@ -34,7 +34,7 @@ from ledger.pipeline.core.registry import (
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Update, Write
 from ledger.testing.clock import START, ManualClock
@@ -162,7 +162,7 @@ async def test_what_is_not_settled_is_committed_first() -> None:
     assert (await audit_of(store)).differences == []
 
 
-def killed_in_a_commit(call: Call) -> Fault | None:
+def killed_in_a_commit(call: FaultCall) -> Fault | None:
     """Let a worker die in its first transaction."""
     return Raises(AccessDenied("killed")) if call.operation == "transact" else None
 
@@ -179,7 +179,7 @@ async def test_it_may_be_cut_off_anywhere(table: str | None) -> None:
             await run(store, [*RAWS, *NEW], group=group)
             kill = Raises(AccessDenied("killed"), applied=is_applied)
 
-            def decide(call: Call, number: int = number, kill: Fault = kill) -> Fault | None:
+            def decide(call: FaultCall, number: int = number, kill: Fault = kill) -> Fault | None:
                 return kill if call.number == number else None
 
             faulty = FaultyStore(store, decide)

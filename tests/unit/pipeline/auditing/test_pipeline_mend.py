@@ -34,7 +34,7 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Delete, Outcome
 from ledger.testing.clock import START, ManualClock
@@ -111,7 +111,7 @@ async def test_a_mend_may_be_cut_off_anywhere() -> None:
             await dead_lane(store)
             kill = Raises(AccessDenied("killed"), applied=is_applied)
 
-            def decide(call: Call, number: int = number, kill: Fault = kill) -> Fault | None:
+            def decide(call: FaultCall, number: int = number, kill: Fault = kill) -> Fault | None:
                 return kill if call.number == number else None
 
             faulty = FaultyStore(store, decide)
@@ -322,7 +322,7 @@ async def test_a_task_cut_off_in_its_end_and_another_do_not_refuse_each_other(di
     stores: dict[str, Store] = {region: MemoryStore(region) for region in (HOME, AWAY)}
     writes = 0
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         nonlocal writes
         writes += call.operation == "write"
         return Raises(AccessDenied("killed")) if writes == 2 else None

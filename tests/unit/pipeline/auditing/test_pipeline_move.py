@@ -25,9 +25,9 @@ from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.source import ListSource
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, InTable, Outcome, Put, placed
@@ -60,7 +60,7 @@ async def audited(store: Store, table: str | None = OWN) -> Report:
     return await Audit({HOME: store}, settings_of(table), services=make_services(clock)).run()
 
 
-def states_in(table: Table) -> set[str]:
+def states_in(table: MemoryTable) -> set[str]:
     """Return the partitions of the states in a table."""
     return {name for name in table.partitions if name.startswith(STATE_PREFIX)}
 
@@ -124,7 +124,7 @@ async def test_a_move_may_be_cut_off_anywhere() -> None:
             await lane_worker(deliveries(RAWS), store).run()
             kill = Raises(AccessDenied("killed"), applied=is_applied)
 
-            def decide(call: Call, number: int = number, kill: Fault = kill) -> Fault | None:
+            def decide(call: FaultCall, number: int = number, kill: Fault = kill) -> Fault | None:
                 return kill if call.number == number else None
 
             faulty = FaultyStore(store, decide)
@@ -180,7 +180,7 @@ async def test_a_worker_by_the_former_settings_is_stopped() -> None:
 async def begin_only(store: MemoryStore) -> None:
     """Let a move mark all lanes, and die before it moves a state."""
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return Raises(AccessDenied("killed")) if call.operation == "transact" else None
 
     with suppress(AccessDenied):
@@ -247,7 +247,7 @@ async def test_a_mend_and_a_reset_find_states_in_their_own_table() -> None:
     store = MemoryStore(HOME)
     await moved(store)
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return Raises(AccessDenied("killed")) if call.operation == "transact" else None
 
     dying = FaultyStore(store, decide)

@@ -25,7 +25,7 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome
 
@@ -166,7 +166,7 @@ async def test_it_may_be_cut_off_anywhere(*, is_applied: bool) -> None:
     for number in range(1, 200):
         store = await filled()
 
-        def decide(call: Call, number: int = number) -> Fault | None:
+        def decide(call: FaultCall, number: int = number) -> Fault | None:
             return kill if call.number == number else None
 
         faulty = FaultyStore(store, decide)
@@ -344,7 +344,7 @@ async def test_a_lane_left_marked_is_opened_under_any_form() -> None:
     store = await filled()
     states = 0
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         nonlocal states
         states += call.operation == "write"
         return Raises(AccessDenied("killed")) if states == 99 else None

@@ -38,7 +38,7 @@ from ledger.store.conditions import Has
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Check
 from ledger.testing.clock import START, ManualClock
@@ -68,7 +68,7 @@ async def reset(
     ).run()
 
 
-def killed_at(number: int) -> Callable[[Call], Fault | None]:
+def killed_at(number: int) -> Callable[[FaultCall], Fault | None]:
     """Return the fault of a process that ends behind a request."""
     return lambda call: (
         Raises(AccessDenied("killed"), applied=True) if call.number == number else None
@@ -194,7 +194,7 @@ async def test_a_reset_may_be_cut_off_anywhere(totals: str) -> None:
             await lane_worker(deliveries([*RAWS, *more]), store, totals=totals).run()
             kill = Raises(AccessDenied("killed"), applied=is_applied)
 
-            def decide(call: Call, number: int = number, kill: Fault = kill) -> Fault | None:
+            def decide(call: FaultCall, number: int = number, kill: Fault = kill) -> Fault | None:
                 return kill if call.number == number else None
 
             faulty = FaultyStore(store, decide)

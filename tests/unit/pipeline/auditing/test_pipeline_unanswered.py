@@ -24,7 +24,7 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.answered import AnsweredStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
 from ledger.testing.clock import ManualClock
@@ -100,7 +100,7 @@ class Nth:
         self._number = number
         self._fault = fault
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Decide on a call."""
         self.writes += call.operation in WRITES
         is_it = call.operation in WRITES and self.writes == self._number

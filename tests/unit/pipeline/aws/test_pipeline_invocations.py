@@ -37,7 +37,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late, Lost, Raises
+from ledger.store.wrappers.faults import Decide, Fault, FaultCall, FaultyStore, Late, Lost, Raises
 from ledger.store.writes import Action, Outcome
 from ledger.testing.clock import ManualClock
 
@@ -78,7 +78,7 @@ class Kept:
         assert region in self.stores
         return self.given
 
-    def _decided(self, call: Call) -> Fault | None:
+    def _decided(self, call: FaultCall) -> Fault | None:
         return self.decide(call)
 
     async def land(self, draw: Random) -> None:
@@ -176,7 +176,7 @@ async def test_the_first_record_not_committed_is_named_and_nothing_before_is_rep
     lambda_ = environment(kept, batch_max=3, in_flight=1)
     commits = 0
 
-    def third_commit_fails(call: Call) -> Fault | None:
+    def third_commit_fails(call: FaultCall) -> Fault | None:
         nonlocal commits
         commits += call.operation == "transact" and call.size > 1
         return CRASH if commits >= 3 else None
@@ -198,7 +198,7 @@ async def test_what_is_committed_and_not_added_up_comes_again() -> None:
     lambda_ = environment(kept)
     transactions = 0
 
-    def reduce_fails(call: Call) -> Fault | None:
+    def reduce_fails(call: FaultCall) -> Fault | None:
         nonlocal transactions
         transactions += call.operation == "transact"
         return CRASH if transactions > 1 else None

@@ -21,7 +21,7 @@ from ledger.pipeline.core.plans import plan_reduce
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
@@ -39,7 +39,7 @@ Reduce = Callable[[Store, Sequence[MapItem], Settings, datetime], Awaitable[None
 class Meter:
     """A store that is metered, and what was consumed through it."""
 
-    def __init__(self, table: Table | None = None) -> None:
+    def __init__(self, table: MemoryTable | None = None) -> None:
         self.metrics = Metrics()
         self.inner = MemoryStore(HOME, table)
         self.store = MeteredStore(self.inner, metrics=self.metrics, clock=ManualClock(instant=True))
@@ -50,7 +50,7 @@ class Meter:
 
 
 async def cost_of(
-    raws: Sequence[bytes], table: Table | None = None, *, batch_max: int = TRADES
+    raws: Sequence[bytes], table: MemoryTable | None = None, *, batch_max: int = TRADES
 ) -> tuple[float, float]:
     """Return the write and read units of the states of these records, for each record."""
     meter = Meter(table)
@@ -67,7 +67,7 @@ def versions(version: int) -> list[bytes]:
     return [message(f"T{number}", version, version + number) for number in range(TRADES)]
 
 
-async def known() -> Table:
+async def known() -> MemoryTable:
     """Return a table with version 1 of every record."""
     meter = Meter()
     await lane_worker(deliveries(versions(1)), meter.store).run()
@@ -176,7 +176,7 @@ class LiveCategory:
             pipeline={"fields": FIELDS, "categories": CATEGORIES, "totals": totals},
             compactor={"hint_every": 0, "scan_every": 0},
         )
-        self.table = Table()
+        self.table = MemoryTable()
         self.reduces = 0
         self.reading: list[float] = []
         self.writing = Meter(self.table)

@@ -16,7 +16,7 @@ from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.source import LagUnit, ListSource
 from ledger.pipeline.stages.lag import Lag
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, FaultyStore
+from ledger.store.wrappers.faults import FaultCall, FaultyStore
 from ledger.testing.clock import START, ManualClock
 
 
@@ -31,7 +31,7 @@ async def test_the_lag_is_that_of_the_oldest_record_not_counted(*, is_known: boo
     """It grows while a batch is held up, by its own time or from when it was read; then it is 0."""
     metrics, clock, lags = PipelineMetrics(), ManualClock(instant=True), list[float]()
 
-    def held_up(call: Call) -> None:
+    def held_up(call: FaultCall) -> None:
         if call.operation == "transact":  # the batch's commit, then its reduce
             clock.pass_by(60)
         lags.append(lag_of(metrics))
@@ -58,7 +58,7 @@ async def test_a_scrape_shows_the_bytes_that_no_total_shows(tmp_path: Path) -> N
     file.write_bytes(b"".join(raw + b"\n" for raw in raws[:2]))
     size = file.stat().st_size
 
-    def look(call: Call) -> None:
+    def look(call: FaultCall) -> None:
         if call.operation == "transact":
             shown.extend(scraped(registry, "ledger_pipeline_lag_bytes"))
 

@@ -12,7 +12,7 @@ from support.pipelines import deliveries, message, shown, truth
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.stages.pace import TOGETHER, Pace
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, FaultyStore
+from ledger.store.wrappers.faults import FaultCall, FaultyStore
 from ledger.testing.clock import ManualClock
 
 LOOK_SECONDS = 0.02
@@ -63,7 +63,7 @@ async def test_records_of_a_live_source_share_a_batch(
     """At 150 a second a batch holds most of a second's, unless nothing is to be gathered."""
     store, clock, operations = MemoryStore(HOME), ManualClock(instant=True), Counter[str]()
 
-    def count(call: Call) -> None:
+    def count(call: FaultCall) -> None:
         operations[call.operation] += 1
 
     source = Growing(deliveries(RAWS), clock, is_live=is_live)

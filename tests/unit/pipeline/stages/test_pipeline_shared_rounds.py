@@ -14,11 +14,11 @@ from ledger.core.errors import AccessDenied, StoreError, Throttled, Unreachable
 from ledger.pipeline.core.items import STATE_PREFIX, state_of
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages.state_writes import Strangers
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     Late,
     Lost,
@@ -46,7 +46,7 @@ async def counted(store: MemoryStore, raws: Sequence[bytes], *, batch_max: int) 
     """Bring records in through another worker; return its requests, by operation."""
     operations = Counter[str]()
 
-    def count(call: Call) -> None:
+    def count(call: FaultCall) -> None:
         operations[call.operation] += 1
 
     await lane_worker(deliveries(raws), FaultyStore(store, count), batch_max=batch_max).run()
@@ -88,7 +88,7 @@ class Some:
         self.met = 0
         self._operation, self._fault, self._range = operation, fault, range(first, last + 1)
 
-    def __call__(self, call: Call) -> Fault | None:
+    def __call__(self, call: FaultCall) -> Fault | None:
         """Return the fault of a call."""
         if call.operation != self._operation:
             return None
@@ -168,7 +168,7 @@ async def test_versions_of_one_record_in_a_batch_come_in_any_order(there: int, s
     assert {state.version for state in states_of(store.table)} == {6}
 
 
-def states_of(table: Table) -> list[State]:
+def states_of(table: MemoryTable) -> list[State]:
     """Return every state in a table."""
     return [state_of(item) for item in table.items() if item["pk"]["S"].startswith(STATE_PREFIX)]
 
@@ -216,7 +216,7 @@ async def test_a_home_that_falls_silent_between_rounds_parks_its_records() -> No
     await lane_worker(deliveries(old), stores, lane="of both", home=BOTH_HOMES).run()
     silent = True
 
-    def fails(call: Call) -> Fault | None:
+    def fails(call: FaultCall) -> Fault | None:
         return Raises(Unreachable("no answer")) if silent and call.operation in READS else None
 
     raws = [*NEW[:5], *(message(f"E{trade}", 2, 5 * trade) for trade in range(9)), *NEW[5:]]

@@ -21,8 +21,8 @@ from ledger.pipeline.stages.state_writes import Due, state_write
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     Late,
     Lost,
@@ -42,7 +42,7 @@ async def test_states_of_a_batch_share_requests() -> None:
     """60 new states and 60 corrections of them take three requests each."""
     store, operations = MemoryStore(HOME), Counter[str]()
 
-    def count(call: Call) -> None:
+    def count(call: FaultCall) -> None:
         operations[call.operation] += 1
 
     counted = FaultyStore(store, count)

@@ -39,8 +39,8 @@ from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.retrier import BACKOFF
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -195,7 +195,7 @@ async def test_what_another_committed_meanwhile_is_reduced() -> None:
 async def _die_before_reduce(store: MemoryStore) -> None:
     """Let a worker commit everything and add up nothing."""
 
-    def dies(call: Call) -> Fault | None:
+    def dies(call: FaultCall) -> Fault | None:
         is_reduce = call.operation == "transact" and map_items(store.table) != []
         return Raises(AccessDenied("killed")) if is_reduce else None
 
@@ -210,7 +210,7 @@ async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
     store = MemoryStore(HOME)
     silent = 3 * BACKOFF.tries_max
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         nonlocal silent
         is_reduce = map_items(store.table) != []
         if call.operation != "transact" or (stage == "reduce") != is_reduce or not silent:
@@ -238,7 +238,7 @@ async def test_failures_that_pass_are_waited_for() -> None:
 
     draw = seeded()
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         if call.operation in {"get", "query"}:
             return Raises(Unreachable("gone")) if draw.randrange(7) == 0 else None
         return draw.choice(faults) if draw.randrange(3) else None
@@ -251,9 +251,9 @@ async def test_failures_that_pass_are_waited_for() -> None:
 
 async def test_a_lane_that_does_not_get_on_is_given_up() -> None:
     """After so many beginnings without any progress the last failure is raised."""
-    calls: list[Call] = []
+    calls: list[FaultCall] = []
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         calls.append(call)
         return Raises(Unreachable("no region"))
 
@@ -402,7 +402,7 @@ async def test_a_commit_that_lands_late_is_refused() -> None:
     slow = FaultyStore(store, lambda call: Late() if call.operation == "transact" else None)
     with anyio.CancelScope() as life:
 
-        def dies(call: Call) -> Fault | None:
+        def dies(call: FaultCall) -> Fault | None:
             if slow.in_flight:
                 life.cancel()
             return Late() if call.operation == "transact" else None

@@ -24,7 +24,7 @@ from ledger.primitives.counters.layout import (
 )
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.primitives.counters.tokens import draw, new_token
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
 
@@ -33,8 +33,8 @@ OTHER_KIND = {"optimistic": "history", "history": "optimistic"}
 SHAPES = [(method, shards) for method in sorted(ITEM_METHODS) for shards in (1, 3)]
 
 
-def opened(table: Table, region: str, method: str, shards: int | None = None) -> ItemCounter:
-    """Open the counter in a region's table, as a `Table` does."""
+def opened(table: MemoryTable, region: str, method: str, shards: int | None = None) -> ItemCounter:
+    """Open the counter in a region's table, as a `MemoryTable` does."""
     counter = ITEM_METHODS[method](
         MemoryStore(region, table), "stock", services=make_services(seed=1), shards=shards
     )
@@ -42,14 +42,14 @@ def opened(table: Table, region: str, method: str, shards: int | None = None) ->
     return counter
 
 
-def keys_of(table: Table) -> set[Key]:
+def keys_of(table: MemoryTable) -> set[Key]:
     """Return the keys of all items of a table."""
     return {(pk, sk) for pk, items in table.partitions.items() for sk in items}
 
 
-async def handed(method: str, shards: int) -> tuple[Table, Table]:
+async def handed(method: str, shards: int) -> tuple[MemoryTable, MemoryTable]:
     """Return the tables of two regions: the second shows nothing of a hand-over to it yet."""
-    here, there = Table(), Table()
+    here, there = MemoryTable(), MemoryTable()
     counter = opened(here, HOME, method, shards)
     for token in "abc":
         await counter.add(1, token=token)
@@ -60,7 +60,7 @@ async def handed(method: str, shards: int) -> tuple[Table, Table]:
     return here, there
 
 
-def arrivals(here: Table, there: Table) -> Iterator[tuple[set[Key], set[Key]]]:
+def arrivals(here: MemoryTable, there: MemoryTable) -> Iterator[tuple[set[Key], set[Key]]]:
     """Yield what has arrived beside the layout, and what has not, in every order of arrival."""
     late = {
         key
@@ -72,32 +72,32 @@ def arrivals(here: Table, there: Table) -> Iterator[tuple[set[Key], set[Key]]]:
             yield set(arrived), late - set(arrived)
 
 
-async def hands_back(table: Table, method: str, shards: int) -> None:
+async def hands_back(table: MemoryTable, method: str, shards: int) -> None:
     """Let the region before write the counter again."""
     await opened(table, AWAY, method, shards).hand_over(HOME)
 
 
-async def hands_on(table: Table, method: str, shards: int) -> None:
+async def hands_on(table: MemoryTable, method: str, shards: int) -> None:
     """Hand the counter to a third region."""
     await opened(table, AWAY, method, shards).hand_over(THIRD)
 
 
-async def converts(table: Table, method: str, _shards: int) -> None:
+async def converts(table: MemoryTable, method: str, _shards: int) -> None:
     """Keep the counter by another method."""
     await opened(table, AWAY, OTHER_KIND.get(method, "optimistic")).convert()
 
 
-async def divides(table: Table, method: str, shards: int) -> None:
+async def divides(table: MemoryTable, method: str, shards: int) -> None:
     """Keep the counter in more shards."""
     await opened(table, AWAY, method).convert(shards=shards + 2)
 
 
-async def grows(table: Table, method: str, shards: int) -> None:
+async def grows(table: MemoryTable, method: str, shards: int) -> None:
     """Open the counter with more shards, and add nothing."""
     await opened(table, AWAY, method, shards + 2).add(0)
 
 
-Arranges = Callable[[Table, str, int], Awaitable[None]]
+Arranges = Callable[[MemoryTable, str, int], Awaitable[None]]
 
 
 @pytest.mark.parametrize("arranges", [hands_back, hands_on, converts, divides, grows])
@@ -127,9 +127,9 @@ async def test_a_new_layout_waits_for_all_items(
         assert await opened(there, AWAY, after).value() == 6
 
 
-async def shrunk(method: str, *, by_other: bool = False) -> tuple[Table, Table]:
+async def shrunk(method: str, *, by_other: bool = False) -> tuple[MemoryTable, MemoryTable]:
     """As `handed`, of a counter that had 4 shards, or another method, before it was handed over."""
-    here, there = Table(), Table()
+    here, there = MemoryTable(), MemoryTable()
     before = OTHER_KIND.get(method, "optimistic") if by_other else method
     for token in "abcde":
         await opened(here, HOME, before, 4).add(1, token=token)
@@ -140,7 +140,7 @@ async def shrunk(method: str, *, by_other: bool = False) -> tuple[Table, Table]:
     return here, there
 
 
-def arrive(here: Table, there: Table, keys: set[Key], shown: Table) -> None:
+def arrive(here: MemoryTable, there: MemoryTable, keys: set[Key], shown: MemoryTable) -> None:
     """Let items arrive: each replaces what `shown` has, unless it was written here since."""
     for key in keys:
         if there.get(key) == shown.get(key):
@@ -195,7 +195,7 @@ async def test_a_token_in_a_shard_no_longer_in_force_is_refused_until_it_has_arr
     method: str,
 ) -> None:
     """The shard keeps the tokens of its changes, and may be on its way: it would count again."""
-    here, there = Table(), Table()
+    here, there = MemoryTable(), MemoryTable()
     await opened(here, HOME, method, 4).shards()
     there.partitions = deepcopy(here.partitions)
     token = next(token for token in map(str, range(99)) if draw(token, 4) == 3)

@@ -13,7 +13,7 @@ from ledger.primitives.counters import METHODS
 from ledger.settings import Settings
 from ledger.settings.fields import AWS_SIGNATURE_SECONDS
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, NeverArrived
 from ledger.store.writes import Rejected, Unknown
 from ledger.testing.clock import START, ManualClock
 
@@ -35,7 +35,7 @@ async def test_a_threshold_says_nothing_of_an_unknown_before_it(method: str) -> 
     inner = MemoryStore(HOME)
     faults: Iterator[Fault] = iter([Late(), *[NeverArrived()] * 4])
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return next(faults, None) if call.operation == "transact" else None
 
     store = FaultyStore(inner, decide, clock=ManualClock(instant=True))

@@ -10,7 +10,7 @@ from support.ledgers import AWAY, HOME, make_services
 from ledger.core.errors import AmountOverflow
 from ledger.primitives.counters import ItemCounter, Layouts
 from ledger.primitives.counters.registry import ITEM_METHODS
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Applied
 
 LARGE = 9 * 10**37
@@ -18,8 +18,8 @@ _seeds = count(1)
 METHODS = sorted(set(ITEM_METHODS) - {"slots"})
 
 
-def opened(table: Table, region: str, method: str, shards: int | None = None) -> ItemCounter:
-    """Open the counter in a region, as a `Table` does."""
+def opened(table: MemoryTable, region: str, method: str, shards: int | None = None) -> ItemCounter:
+    """Open the counter in a region, as a `MemoryTable` does."""
     counter = ITEM_METHODS[method](
         MemoryStore(region, table),
         "stock",
@@ -30,9 +30,9 @@ def opened(table: Table, region: str, method: str, shards: int | None = None) ->
     return counter
 
 
-async def large(method: str) -> Table:
+async def large(method: str) -> MemoryTable:
     """Return a table with a counter of 4 shards, at 1 more than twice a change that fits."""
-    table = Table()
+    table = MemoryTable()
     counter = opened(table, HOME, method, 4)
     for change in (1, LARGE, LARGE):
         await applied(counter, change)

@@ -12,7 +12,15 @@ from ledger.primitives.counters.atomic import AtomicCounter
 from ledger.primitives.counters.items import LAYOUTS_MAX
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived, Raises, Slow
+from ledger.store.wrappers.faults import (
+    Fault,
+    FaultCall,
+    FaultyStore,
+    Lost,
+    NeverArrived,
+    Raises,
+    Slow,
+)
 from ledger.store.writes import Action, Applied, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import ManualClock
 
@@ -32,7 +40,7 @@ async def in_doubt(method: str, fault: Fault, between: Between, inner: MemorySto
     await counter_of(method, inner, 1).add(10)
     faults = iter([Slow(after_seconds=1, then=fault)])
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return next(faults, None) if call.operation in ("write", "transact") else None
 
     clock = Interrupted(between)
@@ -70,7 +78,7 @@ async def test_no_answer_after_a_doubt_leaves_it_unknown() -> None:
     faults = iter([Slow(after_seconds=1, then=Lost())])
     changed: list[bool] = []
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         if changed and call.operation == "get":
             return Raises(Unreachable("no connection"))
         return next(faults, None) if call.operation == "write" else None

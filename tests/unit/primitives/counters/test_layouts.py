@@ -12,7 +12,7 @@ from ledger.core.entry import Key
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidInput, MethodConflict
 from ledger.primitives.counters import METHODS, ItemCounter
 from ledger.primitives.counters.layout import layout_key, shard_key
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.wrappers.faults import FaultyStore
 from ledger.store.writes import Action, Applied, Outcome, Write
 
@@ -161,7 +161,7 @@ class Killed(Exception):
 class KillAfter(MemoryStore):
     """The process ends before its next write, once it has sent so many."""
 
-    def __init__(self, table: Table, writes: int) -> None:
+    def __init__(self, table: MemoryTable, writes: int) -> None:
         super().__init__("us-east-1", table)
         self.left = writes
 

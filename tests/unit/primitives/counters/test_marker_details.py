@@ -15,7 +15,7 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
 )
-from ledger.core.marker import Marker
+from ledger.core.tokens import Marker
 from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
 from ledger.primitives.counters.marking import marker_key

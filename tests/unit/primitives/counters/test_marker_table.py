@@ -17,7 +17,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Scan
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Rejected
 from ledger.table import Table
@@ -95,7 +95,7 @@ def test_each_token_counts_once(seed: int) -> None:
         await make_counter("marker", inner).add(0)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 
-        def decide(call: Call) -> Fault | None:
+        def decide(call: FaultCall) -> Fault | None:
             is_faulty = call.operation == "transact" and chance.random() < 0.4
             return chance.choice(faults) if is_faulty else None
 

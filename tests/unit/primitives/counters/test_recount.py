@@ -15,13 +15,13 @@ from support.ledgers import AWAY, HOME, make_services, make_settings, sample, se
 
 from ledger import Table, sync
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
-from ledger.core.reconciled import Reconciled
+from ledger.core.reconciliation import Reconciled
 from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, AtomicCounter, OptimisticCounter
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import START, ManualClock
@@ -44,7 +44,7 @@ class Between(MemoryStore):
         return await super().transact(actions, token=token)
 
 
-def without_transactions(fault: Fault) -> Callable[[Call], Fault | None]:
+def without_transactions(fault: Fault) -> Callable[[FaultCall], Fault | None]:
     """Return what lets every transaction have this fault."""
     return lambda call: fault if call.operation == "transact" else None
 
@@ -256,7 +256,7 @@ def test_a_value_is_the_count_and_what_came_later(
         chance, inner, clock = seeded(seed), MemoryStore(HOME), ManualClock(instant=True)
         faults: list[Fault] = [Lost(), NeverArrived(), Late()]
 
-        def decide(call: Call) -> Fault | None:
+        def decide(call: FaultCall) -> Fault | None:
             is_faulty = call.operation == "transact" and chance.random() < 0.6
             return chance.choice(faults) if is_faulty else None
 

@@ -11,7 +11,7 @@ from ledger.primitives.counters import ItemCounter, SlotsCounter
 from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
@@ -90,7 +90,7 @@ async def test_a_restock_without_an_answer_counts_once(method: str) -> None:
     await counter_of(method, inner, minimum=0).shards()
     lost = iter([Lost()])
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return next(lost, None) if call.operation == "transact" else None
 
     store = FaultyStore(inner, decide, clock=ManualClock(instant=True))

@@ -17,7 +17,7 @@ from ledger.primitives.counters import (
 from ledger.primitives.counters.items import ItemCounter
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected, Unknown
 from ledger.testing.clock import ManualClock
 
@@ -212,7 +212,7 @@ async def test_a_split_with_lost_answers_counts_once(kind: type[ItemCounter]) ->
         await filled.add(1)
     lost: Iterator[Fault] = iter([Lost(), NeverArrived(), Lost()])
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return next(lost, None) if call.operation == "transact" and call.size > 2 else None
 
     store = FaultyStore(inner, decide, clock=ManualClock(instant=True))
@@ -237,7 +237,7 @@ async def test_shards_are_known_before_the_first_change() -> None:
     """Unless their number stands in the table nothing is written, or readers would miss it."""
     inner = MemoryStore("us-east-1")
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return NeverArrived() if call.operation == "write" else None
 
     store = FaultyStore(inner, decide, clock=ManualClock(instant=True))

@@ -7,8 +7,8 @@ from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, Reques
 from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -103,7 +103,7 @@ async def test_what_was_never_held_is_not_given_back_by_a_repeat() -> None:
     assert await known_counter("slots", store).add(-1, token="ann") == Rejected("no such slot")
 
 
-def _lost(call: Call) -> Fault | None:
+def _lost(call: FaultCall) -> Fault | None:
     return NeverArrived() if call.operation == "write" and call.number < 3 else None
 
 

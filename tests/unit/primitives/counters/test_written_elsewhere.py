@@ -13,7 +13,7 @@ from ledger.core.errors import RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
 from ledger.primitives.counters.layout import layout_key
 from ledger.primitives.counters.registry import ITEM_METHODS
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Action, Applied, Outcome
 from ledger.testing.clock import ManualClock
 
@@ -23,8 +23,8 @@ Regions = Callable[..., ItemCounter]
 
 @pytest.fixture
 def counter() -> Regions:
-    """Make counters as those of a `Table`, in regions that show each other's writes at once."""
-    shared = Table()
+    """Make counters of a `MemoryTable` whose regions show each other's writes at once."""
+    shared = MemoryTable()
 
     def make(region: str, *, method: str = "atomic", shards: int | None = None) -> ItemCounter:
         return made(MemoryStore(region, shared), method, shards=shards)
@@ -33,7 +33,7 @@ def counter() -> Regions:
 
 
 def made(store: Any, method: str = "atomic", *, shards: int | None = None) -> ItemCounter:
-    """Make a counter over a store, as a `Table` does."""
+    """Make a counter over a store, as a `MemoryTable` does."""
     made = ITEM_METHODS[method](
         store,
         "stock",
@@ -114,7 +114,7 @@ async def test_a_lost_region_hands_nothing_over(counter: Regions) -> None:
 async def test_a_change_that_a_lost_region_began_is_finished(counter: Regions) -> None:
     """It was announced there, and arrived: nobody else would go on with it."""
     await counter(HOME).add(7)
-    shared = Table()
+    shared = MemoryTable()
     with pytest.raises(KeyboardInterrupt):
         await made(Ends(MemoryStore(HOME, shared))).hand_over(AWAY)
     there = made(MemoryStore(AWAY, shared))
@@ -127,7 +127,7 @@ async def test_a_change_that_a_lost_region_began_is_finished(counter: Regions) -
 
 async def test_what_is_handed_over_is_written_once_it_has_arrived() -> None:
     """The layout may arrive before the items: until they do a change is refused, not lost."""
-    here, there = Table(), Table()
+    here, there = MemoryTable(), MemoryTable()
     await made(MemoryStore(HOME, here)).add(5)
     there.partitions = deepcopy(here.partitions)
     await made(MemoryStore(HOME, here)).hand_over(AWAY)
@@ -142,7 +142,7 @@ async def test_what_is_handed_over_is_written_once_it_has_arrived() -> None:
 async def test_a_counter_without_a_region_is_claimed_by_who_writes_it_first(
     counter: Regions,
 ) -> None:
-    """A counter of its class alone, without a `Table`, names no region."""
+    """A counter of its class alone, without a `MemoryTable`, names no region."""
     plain = counter(HOME)
     plain.share(Layouts())
     await plain.add(1)

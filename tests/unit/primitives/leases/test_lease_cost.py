@@ -8,7 +8,7 @@ from ledger.core.entry import Item
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected
@@ -37,7 +37,7 @@ def result(by: str) -> Item:
 
 async def test_the_units_of_each_step() -> None:
     """Acquire, heartbeat, release, a look while waiting and the fence cost what the page says."""
-    clock, metrics, table = ManualClock(), Metrics(None), Table()
+    clock, metrics, table = ManualClock(), Metrics(None), MemoryTable()
     store = MeteredStore(MemoryStore(REGION, table), metrics=metrics, clock=clock)
     spent = (0.0, 0.0)
 
@@ -64,7 +64,7 @@ async def test_the_units_of_each_step() -> None:
 
 async def test_a_paused_holder_is_stopped_by_the_fence_alone() -> None:
     """After its pause the fenced write is rejected, the same one without the fence is applied."""
-    clock, table = ManualClock(), Table()
+    clock, table = ManualClock(), MemoryTable()
     store = MemoryStore(REGION, table)
     paused, next_one = contender("paused", store, clock), contender("next", store, clock)
     assert isinstance(await paused.acquire(0), LeaseGrant)

@@ -7,7 +7,7 @@ from support.leases import FIRST, KEY, World
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, record_of
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.wrappers.faults import Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Put, Rejected
 
@@ -28,7 +28,7 @@ async def test_a_lease_handed_over_is_taken_there_and_not_here(world: World) -> 
     for owner in ("one", "two"):
         with pytest.raises(LeaseLost, match=THERE):
             await world.contender(owner).acquire(0)
-    replica = Table()
+    replica = MemoryTable()
     replica.set(KEY, world.item())
     there = world.contender("three", store=MemoryStore(THERE, replica))
     assert await there.acquire(0) == LeaseGrant(KEY, "three", FIRST + 2)
@@ -37,7 +37,7 @@ async def test_a_lease_handed_over_is_taken_there_and_not_here(world: World) -> 
 async def test_the_other_region_waits_for_the_hand_over(world: World) -> None:
     """A replica that still shows the old home does not let its own contenders in."""
     await acquired(world)
-    replica = Table()
+    replica = MemoryTable()
     replica.set(KEY, world.item())
     with pytest.raises(LeaseLost, match="eu-west-1"):
         await world.contender("three", store=MemoryStore(THERE, replica)).acquire(0)

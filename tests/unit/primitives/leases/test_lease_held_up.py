@@ -14,7 +14,7 @@ from ledger.core.errors import LeaseLost, StoreError, Unreachable
 from ledger.primitives.leases.keeping import Keeping, in_loop, in_thread
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.state import LeaseGrant, record_of
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import START, ManualClock
@@ -70,7 +70,7 @@ class Shared(MemoryStore):
 class Opened:
     """Opens connections to one table, and notes in which threads."""
 
-    def __init__(self, table: Table, error: StoreError | None = None) -> None:
+    def __init__(self, table: MemoryTable, error: StoreError | None = None) -> None:
         self.table = table
         self.error = error
         self.threads: list[tuple[str, int]] = []
@@ -85,7 +85,7 @@ class Opened:
         self.threads.append(("closed", threading.get_ident()))
 
 
-def contender(table: Table, clock: SteppingClock, keeping: Keeping = in_loop) -> Lease:
+def contender(table: MemoryTable, clock: SteppingClock, keeping: Keeping = in_loop) -> Lease:
     """Return a contender over a table."""
     return Lease(
         Shared(HERE, table),
@@ -99,7 +99,7 @@ def contender(table: Table, clock: SteppingClock, keeping: Keeping = in_loop) ->
 
 async def test_a_thread_sends_heartbeats_while_the_loop_is_held_up() -> None:
     """Five heartbeats arrive while nothing of the loop runs: the lease is held without a gap."""
-    table, clock = Table(), SteppingClock()
+    table, clock = MemoryTable(), SteppingClock()
     opened = Opened(table)
     lease = contender(table, clock, in_thread(opened))
     async with lease.held(0) as held:
@@ -128,7 +128,7 @@ async def test_negative_twin_without_the_thread_the_lease_is_over(world: World) 
 
 async def test_heartbeats_of_the_work_and_of_the_thread_do_not_disturb_each_other() -> None:
     """Data stored by the work, between two beats of the thread, stays; neither loses the lease."""
-    table, clock = Table(), SteppingClock()
+    table, clock = MemoryTable(), SteppingClock()
     lease = contender(table, clock, in_thread(Opened(table)))
     async with lease.held(0):
         stored = False
@@ -164,7 +164,7 @@ async def test_a_loss_noticed_by_the_thread_reaches_the_work() -> None:
 
 async def test_a_thread_that_cannot_connect_is_an_error_before_the_body() -> None:
     """What opening the connection raises is raised as it is, and the lease is given back."""
-    table = Table()
+    table = MemoryTable()
     opened = Opened(table, Unreachable("no connection"))
     lease = contender(table, SteppingClock(), in_thread(opened))
     with pytest.raises(Unreachable):

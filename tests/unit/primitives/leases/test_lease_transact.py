@@ -10,7 +10,7 @@ from ledger.core.errors import LeaseLost, RequestRefused
 from ledger.primitives.leases.state import LeaseGrant
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
 from ledger.store.writes import Action, Applied, Outcome, Put, Rejected, Unknown
 
 HERE = "eu-west-1"
@@ -42,7 +42,7 @@ async def test_a_transaction_after_a_theft_writes_nothing(world: World) -> None:
 
 async def test_no_transaction_is_sent_without_the_lease(world: World) -> None:
     """A holder whose time is over asks who has the lease, and sends nothing if it is another."""
-    calls: list[Call] = []
+    calls: list[FaultCall] = []
     store = FaultyStore(MemoryStore(HERE, world.table), calls.append)
     one = world.contender("one", store=store)
     await one.acquire(0)
@@ -76,7 +76,7 @@ async def test_a_transaction_without_an_answer_is_unknown(world: World) -> None:
     """No answer says nothing of the lease, and a repeat under the token does no harm."""
     answers = [Lost()]
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return answers.pop() if call.operation == "transact" and answers else None
 
     one = world.contender("one", store=FaultyStore(MemoryStore(HERE, world.table), decide))

@@ -15,7 +15,7 @@ from ledger.primitives.sequences import (
     sort_key_of,
 )
 from ledger.primitives.sequences.sort_key import AppendOptions
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.retry import Backoff
@@ -38,7 +38,7 @@ def sequence(
     )
 
 
-def put_rival(table: Table, number: int) -> None:
+def put_rival(table: MemoryTable, number: int) -> None:
     """Put another client's item."""
     key = sort_key_of(number)
     item = {"pk": {"S": PARTITION}, "sk": {"S": key}, "~token": {"S": "another"}}
@@ -90,7 +90,7 @@ async def test_a_number_taken_behind_the_first_is_a_lost_race_too() -> None:
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])
 async def test_an_unanswered_transaction_puts_them_once(fault: Fault) -> None:
     """Three items under three numbers, whatever became of the first try."""
-    store = FaultyStore(MemoryStore(HOME, table := Table()), InOrder(None, fault))
+    store = FaultyStore(MemoryStore(HOME, table := MemoryTable()), InOrder(None, fault))
     assert await sequence(store).append_many(THREE) == Numbered(1, 3)
     while store.in_flight:
         await store.land()
@@ -99,7 +99,7 @@ async def test_an_unanswered_transaction_puts_them_once(fault: Fault) -> None:
 
 async def test_what_stayed_open_is_resumed_as_a_whole() -> None:
     """`MaybeNumbered` says how many it is about, and goes on with all of them."""
-    store = FaultyStore(MemoryStore(HOME, table := Table()), InOrder(None, Late()))
+    store = FaultyStore(MemoryStore(HOME, table := MemoryTable()), InOrder(None, Late()))
     outcome = await sequence(store, tries_max=1).append_many(THREE)
     assert isinstance(outcome, MaybeNumbered)
     assert (outcome.number, outcome.count, outcome.is_callers) == (1, 3, False)
@@ -110,7 +110,7 @@ async def test_what_stayed_open_is_resumed_as_a_whole() -> None:
 
 async def test_the_end_is_an_answer_to_all() -> None:
     """Where fewer numbers are left than contents nothing is put, and one more fits."""
-    table = Table()
+    table = MemoryTable()
     put_rival(table, NUMBER_MAX - 2)
     client = sequence(MemoryStore(HOME, table))
     assert await client.append_many(THREE) == NotNumbered("exhausted")

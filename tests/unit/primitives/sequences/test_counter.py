@@ -13,7 +13,7 @@ from ledger.primitives.sequences import (
     Numbered,
     sort_key_of,
 )
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retry import Backoff
@@ -38,7 +38,7 @@ def sequence(store: Store, *, block: int = 1, tries_max: int = 8) -> CounterSequ
     )
 
 
-def faulty(*faults: Fault | None, table: Table | None = None) -> FaultyStore:
+def faulty(*faults: Fault | None, table: MemoryTable | None = None) -> FaultyStore:
     """Return a store whose calls go wrong in this order."""
     return FaultyStore(MemoryStore(HOME, table), InOrder(*faults))
 
@@ -155,7 +155,7 @@ async def test_a_block_is_one_write() -> None:
 
 async def test_clients_with_blocks_interleave() -> None:
     """Numbers of two clients are never the same, and not in the order of time."""
-    table = Table()
+    table = MemoryTable()
     one, two = (sequence(MemoryStore(HOME, table), block=10) for _ in range(2))
     assert await numbers(one, 1) + await numbers(two, 1) + await numbers(one, 1) == [1, 11, 2]
 

@@ -16,7 +16,7 @@ from ledger.primitives.sequences import (
     NotNumbered,
     Numbered,
 )
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import (
@@ -50,12 +50,12 @@ def sequence(
     )
 
 
-def memory(table: Table) -> MemoryStore:
+def memory(table: MemoryTable) -> MemoryStore:
     """Return the table of one region."""
     return MemoryStore(HOME, table)
 
 
-def faulty(table: Table, *faults: Fault | None) -> FaultyStore:
+def faulty(table: MemoryTable, *faults: Fault | None) -> FaultyStore:
     """Return a store whose calls go wrong in this order."""
     return FaultyStore(memory(table), InOrder(*faults))
 
@@ -70,7 +70,7 @@ def order(number: int, how: str = "expedited") -> Item:
     }
 
 
-def orders(table: Table) -> list[int]:
+def orders(table: MemoryTable) -> list[int]:
     """Return the numbers of all orders that lie in the table."""
     return sorted(int(name[6:]) for name in table.partitions if name.startswith("order-"))
 
@@ -95,7 +95,7 @@ def _without_items(outcome: Outcome) -> Outcome:
 
 async def test_a_repeat_gets_the_number_given_before() -> None:
     """A process that restarts and asks again with its token gets its number, and leaves no gap."""
-    table = Table()
+    table = MemoryTable()
     assert await sequence(memory(table)).next() == Numbered(1)
     for seed in (7, 8, 9):
         assert await sequence(memory(table), seed=seed).next(token="order-17") == Numbered(2)
@@ -104,7 +104,7 @@ async def test_a_repeat_gets_the_number_given_before() -> None:
 
 async def test_two_processes_with_one_token_get_one_number() -> None:
     """Both take a number; the marker decides whose is given, and the other is a gap."""
-    table = Table()
+    table = MemoryTable()
     answers: list[object] = []
     late = faulty(table, None, None, Late())
     answers.append(await sequence(late, tries_max=1).next(token="order-17"))
@@ -124,7 +124,7 @@ async def _take(client: CounterSequence, answers: list[object]) -> None:
 @pytest.mark.parametrize("store", [memory, lambda table: Silent(memory(table))])
 async def test_an_unanswered_marker_is_put_again(fault: Fault, store: object) -> None:
     """Whatever became of the first try, the token has one number, and the caller gets it."""
-    table = Table()
+    table = MemoryTable()
     behind: Store = store(table)  # type: ignore[operator]
     lossy = FaultyStore(behind, InOrder(None, None, fault))
     assert await sequence(lossy).next(token="order-17") == Numbered(1)
@@ -135,7 +135,7 @@ async def test_an_unanswered_marker_is_put_again(fault: Fault, store: object) ->
 
 async def test_a_number_whose_marker_could_not_be_put_is_a_gap() -> None:
     """After an error the token has no number yet; the next call takes another."""
-    table = Table()
+    table = MemoryTable()
     with pytest.raises(Throttled):
         await sequence(faulty(table, None, None, Raises(Throttled("slow down")))).next(token="t")
     assert await sequence(memory(table)).next(token="t") == Numbered(2)
@@ -143,7 +143,7 @@ async def test_a_number_whose_marker_could_not_be_put_is_a_gap() -> None:
 
 async def test_a_token_without_an_answer_is_asked_again() -> None:
     """`Unknown` for the number or its marker: the same token settles it."""
-    table = Table()
+    table = MemoryTable()
     for faults in ([None, NeverArrived()], [None, None, Lost()]):
         client = sequence(faulty(table, *faults), tries_max=1)
         assert isinstance(await client.next(token="order-17"), Unknown)
@@ -152,7 +152,7 @@ async def test_a_token_without_an_answer_is_asked_again() -> None:
 
 async def test_the_last_number_is_remembered_too() -> None:
     """At the end a repeat gets its number, and a new token the end."""
-    table = Table()
+    table = MemoryTable()
     place = {"pk": {"S": COUNTER[0]}, "sk": {"S": COUNTER[1]}}
     table.set(COUNTER, {**place, "number": {"N": str(NUMBER_MAX - 1)}})
     client = sequence(memory(table))
@@ -168,7 +168,7 @@ async def test_a_marker_is_kept_for_good_or_as_long_as_was_asked(
     kept: float | None, expires: int | None
 ) -> None:
     """By default a marker has no end; with `kept_seconds` the time to live deletes it."""
-    table = Table()
+    table = MemoryTable()
     await sequence(memory(table), kept_seconds=kept).next(token="order-17")
     found = (table.get(MARKER) or {}).get("~expires")
     assert found == (None if expires is None else {"N": str(int(START.timestamp()) + expires)})
@@ -183,7 +183,7 @@ def test_how_long_a_marker_is_kept_has_bounds(kept: object) -> None:
 
 async def test_the_item_lies_under_its_number() -> None:
     """The number is part of the key, or an attribute, as the caller makes it."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(memory(table))
     assert await client.put_next(order) == Numbered(1)
     assert await client.put_next(order, token="order-17") == Numbered(2)
@@ -192,7 +192,7 @@ async def test_the_item_lies_under_its_number() -> None:
 
 async def test_a_repeated_put_finds_its_item() -> None:
     """A restarted process with its token puts nothing again, also what was deleted since."""
-    table = Table()
+    table = MemoryTable()
     for seed in (7, 8):
         client = sequence(memory(table), seed=seed)
         assert await client.put_next(order, token="order-17") == Numbered(1)
@@ -204,7 +204,7 @@ async def test_a_repeated_put_finds_its_item() -> None:
 
 async def test_another_item_under_a_token_is_refused() -> None:
     """A token stands for its item: another is a conflict, and so is a bare number."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(memory(table))
     await client.put_next(order, token="order-17")
     other = await client.put_next(lambda number: order(number, "slow"), token="order-17")
@@ -220,7 +220,7 @@ async def test_a_crash_leaves_one_number_unused_at_most(dies_at: int) -> None:
 
     Between `ADD` and put the number is a gap; after the put there is none.
     """
-    table = Table()
+    table = MemoryTable()
 
     def dies(_: object) -> Fault | None:
         return Raises(_DiedError("process")) if store.calls == dies_at else None
@@ -244,7 +244,7 @@ async def test_an_unanswered_put_is_repeated(
     fault: Fault, token: str | None, *, is_silent: bool
 ) -> None:
     """One item under one number, whatever became of the first try."""
-    table = Table()
+    table = MemoryTable()
     behind: Store = Silent(memory(table)) if is_silent else memory(table)
     faults = [None, fault] if token is None else [None, None, fault]
     store = FaultyStore(behind, InOrder(*faults))
@@ -257,7 +257,7 @@ async def test_an_unanswered_put_is_repeated(
 @pytest.mark.parametrize("token", [None, "order-17"])
 async def test_what_stayed_open_is_resumed(token: str | None) -> None:
     """`MaybeNumbered` goes on under its number, or by its token, and puts one item."""
-    table = Table()
+    table = MemoryTable()
     faults = [None, Late()] if token is None else [None, None, Late()]
     store = faulty(table, *faults)
     maybe = await sequence(store, tries_max=1).put_next(order, token=token)
@@ -272,7 +272,7 @@ async def test_what_stayed_open_is_resumed(token: str | None) -> None:
 
 async def test_twins_with_one_token_put_one_item() -> None:
     """A transaction that lands after its twin's is refused by the marker, with its item."""
-    table = Table()
+    table = MemoryTable()
     late = faulty(table, None, None, Late())
     assert isinstance(
         await sequence(late, tries_max=1).put_next(order, token="order-17"), MaybeNumbered
@@ -286,7 +286,7 @@ async def test_twins_with_one_token_put_one_item() -> None:
 @pytest.mark.parametrize("token", [None, "order-17"])
 async def test_a_place_that_is_not_free_is_left_alone(token: str | None) -> None:
     """Another item where this one was to be is never replaced; the number stays unused."""
-    table = Table()
+    table = MemoryTable()
     table.set(("order-1", "order"), order(1, "of another"))
     client = sequence(memory(table))
     outcome = await client.put_next(order, token=token)
@@ -299,7 +299,7 @@ async def test_a_place_that_is_not_free_is_left_alone(token: str | None) -> None
 @pytest.mark.parametrize("token", [None, "order-17"])
 async def test_an_equal_item_of_another_is_another(token: str | None) -> None:
     """Where every request was answered, an item that is there cannot be this call's."""
-    table = Table()
+    table = MemoryTable()
     table.set(("order-1", "order"), order(1))
     assert await sequence(memory(table)).put_next(order, token=token) == NotNumbered("occupied")
 
@@ -307,7 +307,7 @@ async def test_an_equal_item_of_another_is_another(token: str | None) -> None:
 @pytest.mark.parametrize("is_silent", [False, True])
 async def test_a_rivals_item_is_not_taken_for_one_that_was_lost(*, is_silent: bool) -> None:
     """After an unanswered put, in the call or before it, another item there means occupied."""
-    table = Table()
+    table = MemoryTable()
     behind: Store = Silent(memory(table)) if is_silent else memory(table)
     lossy = FaultyStore(behind, InOrder(None, NeverArrived()))
     maybe = await sequence(lossy, tries_max=1).put_next(order)
@@ -320,7 +320,7 @@ async def test_a_rivals_item_is_not_taken_for_one_that_was_lost(*, is_silent: bo
 @pytest.mark.parametrize("token", ["", "x" * 1025, 7])
 async def test_a_token_follows_the_rule_of_tokens(token: object) -> None:
     """What is no token of a counter is none here, and nothing is sent."""
-    store = faulty(Table())
+    store = faulty(MemoryTable())
     for call in (sequence(store).next, partial(sequence(store).put_next, order)):
         with pytest.raises(InvalidEntry, match="token"):
             await call(token=token)  # type: ignore[arg-type]
@@ -343,7 +343,7 @@ async def test_what_is_no_call_is_refused() -> None:
 @pytest.mark.parametrize("number", [{"N": "0"}, {"N": "1.5"}, {"S": "1"}])
 async def test_a_damaged_marker_is_said_to_be(number: Item) -> None:
     """A marker without a whole number is damage, and no number is made up for it."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(memory(table))
     await client.next(token="order-17")
     table.set(MARKER, {**(table.get(MARKER) or {}), "number": number})

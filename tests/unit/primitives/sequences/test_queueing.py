@@ -15,10 +15,10 @@ from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput
 from ledger.primitives.sequences import Numbered, Queue, SortKeySequence
 from ledger.primitives.sequences.sort_key import AppendOptions
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, NeverArrived, Slow
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, NeverArrived, Slow
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
@@ -30,7 +30,7 @@ TRIP_SECONDS = 0.01
 class Trips(ForwardingStore):
     """A store to which each request travels, on virtual time; it counts them."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: MemoryTable) -> None:
         super().__init__(MemoryStore(HOME, table))
         self.queries = self.writes = self.at_once = self.most_at_once = 0
 
@@ -69,7 +69,7 @@ def sequence(store: Store, queue: Queue | None = None, *, seed: int = 7) -> Sort
     )
 
 
-def numbers(table: Table) -> list[int]:
+def numbers(table: MemoryTable) -> list[int]:
     """Return the numbers of all items."""
     return [int(key) for key in sorted(table.partitions["~sequence~p"])]
 
@@ -95,7 +95,7 @@ def test_calls_of_one_process_do_not_race(*, shared: bool) -> None:
     """
 
     async def main() -> None:
-        store, queue = Trips(table := Table()), Queue()
+        store, queue = Trips(table := MemoryTable()), Queue()
         clients = [sequence(store, queue if shared else None, seed=seed) for seed in (7, 8)]
         answers = await append_at_once(clients, 25)
         assert sorted(answers) == numbers(table) == list(range(1, 51))
@@ -111,7 +111,7 @@ def test_the_queue_is_bounded() -> None:
     """Calls beyond those that may wait race instead; each still has a number of its own."""
 
     async def main() -> None:
-        store = Trips(table := Table())
+        store = Trips(table := MemoryTable())
         answers = await append_at_once([sequence(store, Queue(waiting_max=3))], 10)
         assert sorted(answers) == numbers(table) == list(range(1, 11))
         assert store.most_at_once > 1
@@ -130,7 +130,7 @@ def test_a_guess_that_is_wrong_is_read_again() -> None:
     """Once another process has put an item the query comes back, and no number is left out."""
 
     async def main() -> None:
-        store = Trips(table := Table())
+        store = Trips(table := MemoryTable())
         one, other = sequence(store), sequence(store, seed=8)
         assert [await one.append(CONTENT) for _ in range(2)] == [Numbered(1), Numbered(2)]
         assert await other.append(CONTENT) == Numbered(3)
@@ -145,7 +145,7 @@ def test_a_stale_query_does_not_hide_what_the_process_has_put() -> None:
     """A process offers no number below its own last one, whatever a query shows."""
 
     async def main() -> None:
-        store = Stale(table := Table())
+        store = Stale(table := MemoryTable())
         one, other = sequence(store), sequence(store, seed=8)
         for client in (one, other, one):
             await client.append(CONTENT)
@@ -163,14 +163,14 @@ def test_calls_without_answers_wait_beside_each_other() -> None:
     async def main() -> None:
         unanswered = 0
 
-        def decide(call: Call) -> Fault | None:
+        def decide(call: FaultCall) -> Fault | None:
             nonlocal unanswered
             if call.operation != "write" or unanswered == 20:
                 return None
             unanswered += 1
             return Slow(after_seconds=30.0, then=NeverArrived())
 
-        store = FaultyStore(MemoryStore(HOME, table := Table()), decide, clock=VirtualClock())
+        store = FaultyStore(MemoryStore(HOME, table := MemoryTable()), decide, clock=VirtualClock())
         answers = await append_at_once([sequence(store)], 20)
         assert sorted(answers) == numbers(table) == list(range(1, 21))
         assert unanswered == 20
@@ -183,7 +183,7 @@ def test_a_call_that_is_cancelled_while_it_waits_sends_nothing() -> None:
     """Its turn does not come; those before and behind it get consecutive numbers."""
 
     async def main() -> None:
-        store = Trips(table := Table())
+        store = Trips(table := MemoryTable())
         client = sequence(store)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
@@ -206,7 +206,7 @@ def test_a_call_that_is_cancelled_in_flight_passes_its_turn_on() -> None:
     """The next call settles what it finds: no number is left out, and it waits for nothing."""
 
     async def main() -> None:
-        store = Trips(table := Table())
+        store = Trips(table := MemoryTable())
         client = sequence(store)
         with anyio.move_on_after(TRIP_SECONDS * 1.5):
             await client.append(CONTENT)

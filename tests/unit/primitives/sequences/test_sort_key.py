@@ -15,13 +15,13 @@ from ledger.primitives.sequences import (
     sort_key_of,
 )
 from ledger.primitives.sequences.sort_key import AppendOptions
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -47,27 +47,27 @@ def sequence(
     )
 
 
-def faulty(*faults: Fault | None, table: Table | None = None) -> FaultyStore:
+def faulty(*faults: Fault | None, table: MemoryTable | None = None) -> FaultyStore:
     """Return a store whose calls go wrong in this order."""
     return FaultyStore(MemoryStore(HOME, table), InOrder(*faults))
 
 
-def with_items(count: int) -> Table:
+def with_items(count: int) -> MemoryTable:
     """Return a table in which another client has put so many items."""
-    table = Table()
+    table = MemoryTable()
     for number in range(1, count + 1):
         put_rival(table, number)
     return table
 
 
-def put_rival(table: Table, number: int) -> None:
+def put_rival(table: MemoryTable, number: int) -> None:
     """Put another client's item."""
     key = sort_key_of(number)
     item = {"pk": {"S": PARTITION}, "sk": {"S": key}, "~token": {"S": "another"}}
     table.set((PARTITION, key), item)
 
 
-def shown(table: Table) -> list[int]:
+def shown(table: MemoryTable) -> list[int]:
     """Return the numbers of all items."""
     return [int(item["sk"]["S"]) for item in table.items()]
 
@@ -75,7 +75,7 @@ def shown(table: Table) -> list[int]:
 class StaleStore(MemoryStore):
     """A store whose next queries show the table without its last items."""
 
-    def __init__(self, table: Table, *, hides: list[int]) -> None:
+    def __init__(self, table: MemoryTable, *, hides: list[int]) -> None:
         super().__init__(HOME, table)
         self.hides = hides
         self.queries = 0
@@ -144,7 +144,7 @@ async def test_a_rivals_item_under_our_number_is_not_ours() -> None:
     """After an unanswered put, another's token under the number means that the race was lost."""
     table = with_items(4)
 
-    def faults(call: Call) -> Fault | None:
+    def faults(call: FaultCall) -> Fault | None:
         if call.operation == "get":
             put_rival(table, 5)
         return NeverArrived() if call.number == 2 else None
@@ -156,7 +156,7 @@ async def test_a_rivals_item_under_our_number_is_not_ours() -> None:
 
 async def test_a_put_that_may_land_is_never_given_up_for_another_number() -> None:
     """While a put is in flight its number is offered again: giving it up would store it twice."""
-    store = faulty(None, Late(), None, Late(), None, table=(table := Table()))
+    store = faulty(None, Late(), None, Late(), None, table=(table := MemoryTable()))
     outcome = await sequence(store, tries_max=2).append(CONTENT)
     assert isinstance(outcome, MaybeNumbered)
     assert outcome.number == 1
@@ -169,7 +169,7 @@ async def test_a_put_that_may_land_is_never_given_up_for_another_number() -> Non
 
 async def test_what_stayed_open_goes_on_where_it_was() -> None:
     """A resumed call whose number was taken by a rival meanwhile gets the next, once."""
-    store = faulty(None, NeverArrived(), table=(table := Table()))
+    store = faulty(None, NeverArrived(), table=(table := MemoryTable()))
     outcome = await sequence(store, tries_max=1).append(CONTENT)
     assert isinstance(outcome, MaybeNumbered)
     put_rival(table, 1)
@@ -181,7 +181,7 @@ async def test_what_stayed_open_goes_on_where_it_was() -> None:
 async def test_a_store_error_before_anything_is_open_is_raised(error: Exception) -> None:
     """An error of the query, or of the put, raises while nothing of ours can be there."""
     for faults in ([Raises(error)], [None, Raises(error)]):
-        table = Table()
+        table = MemoryTable()
         with pytest.raises(type(error)):
             await sequence(faulty(*faults, table=table)).append(CONTENT)
         assert shown(table) == []
@@ -207,7 +207,7 @@ async def test_too_many_lost_races_are_an_answer() -> None:
 
 async def test_the_end_is_an_answer() -> None:
     """After 10^38 - 1 the project is exhausted."""
-    table = Table()
+    table = MemoryTable()
     put_rival(table, NUMBER_MAX)
     client = sequence(MemoryStore(HOME, table))
     assert await client.append(CONTENT) == NotNumbered("exhausted")
@@ -215,7 +215,7 @@ async def test_the_end_is_an_answer() -> None:
 
 async def test_a_foreign_item_among_the_numbers_is_damage() -> None:
     """A sort key of another width would break the order, so nothing is numbered after it."""
-    table = Table()
+    table = MemoryTable()
     table.set((PARTITION, "7"), {"pk": {"S": PARTITION}, "sk": {"S": "7"}})
     with pytest.raises(DamagedItem):
         await sequence(MemoryStore(HOME, table)).append(CONTENT)
@@ -223,7 +223,7 @@ async def test_a_foreign_item_among_the_numbers_is_damage() -> None:
 
 async def test_items_beside_the_numbers_are_left_alone() -> None:
     """The counter item of the other way, in the same partition, is no number."""
-    table = Table()
+    table = MemoryTable()
     table.set((PARTITION, "counter"), {"pk": {"S": PARTITION}, "sk": {"S": "counter"}})
     assert await sequence(MemoryStore(HOME, table)).append(CONTENT) == Numbered(1)
 

@@ -18,7 +18,7 @@ from ledger.primitives.sequences import (
     sort_key_of,
 )
 from ledger.primitives.sequences.sort_key import AppendOptions
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import (
@@ -50,26 +50,26 @@ def sequence(store: Store, *, seed: int = 7, tries_max: int = 8) -> SortKeySeque
     )
 
 
-def faulty(table: Table, *faults: Fault | None) -> FaultyStore:
+def faulty(table: MemoryTable, *faults: Fault | None) -> FaultyStore:
     """Return a store whose calls go wrong in this order."""
     return FaultyStore(MemoryStore(HOME, table), InOrder(*faults))
 
 
-def shown(table: Table) -> list[int]:
+def shown(table: MemoryTable) -> list[int]:
     """Return the numbers of all items."""
     return [int(key) for key in sorted(table.partitions.get(PARTITION, {}))]
 
 
 async def test_without_a_token_a_restarted_caller_gets_a_second_number() -> None:
     """What a token is for: the same order appended again after a crash has two numbers."""
-    table = Table()
+    table = MemoryTable()
     assert await sequence(MemoryStore(HOME, table)).append(CONTENT) == Numbered(1)
     assert await sequence(MemoryStore(HOME, table), seed=8).append(CONTENT) == Numbered(2)
 
 
 async def test_a_repeat_gets_the_number_given_before() -> None:
     """A process that crashed after its put appends again with its token: one item, one number."""
-    table = Table()
+    table = MemoryTable()
     await sequence(MemoryStore(HOME, table)).append(OTHER)
     for seed in (7, 8, 9):
         restarted = sequence(MemoryStore(HOME, table), seed=seed)
@@ -79,7 +79,7 @@ async def test_a_repeat_gets_the_number_given_before() -> None:
 
 async def test_a_repeat_is_recognized_long_after() -> None:
     """Others' items since, and edits of its own, do not make a repeat another call."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(MemoryStore(HOME, table))
     assert await client.append(CONTENT, token="order-17") == Numbered(1)
     for _ in range(5):
@@ -92,7 +92,7 @@ async def test_a_repeat_is_recognized_long_after() -> None:
 
 async def test_other_content_under_a_token_is_refused() -> None:
     """A token stands for its content: another is a conflict, and nothing is written."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(MemoryStore(HOME, table))
     await client.append(CONTENT, token="order-17")
     outcome = await client.append(OTHER, token="order-17")
@@ -119,7 +119,7 @@ async def test_a_token_is_of_one_sequence() -> None:
 
 async def test_two_processes_with_one_token_get_one_number() -> None:
     """Both offer at once: one transaction is applied, and both get its number."""
-    table = Table()
+    table = MemoryTable()
     answers: list[object] = []
 
     async def work(seed: int) -> None:
@@ -133,7 +133,7 @@ async def test_two_processes_with_one_token_get_one_number() -> None:
 
 async def test_a_process_behind_its_twin_is_told_the_twins_number() -> None:
     """The token decides also where the two offered different numbers."""
-    table = Table()
+    table = MemoryTable()
     late = faulty(table, None, Late(), None, Late())
     maybe = await sequence(late, tries_max=2).append(CONTENT, token="order-17")
     assert maybe == MaybeNumbered(
@@ -150,7 +150,7 @@ async def test_a_process_behind_its_twin_is_told_the_twins_number() -> None:
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])
 async def test_an_unanswered_transaction_is_settled_by_reading(fault: Fault) -> None:
     """One item and one number, whether the transaction was applied, lost, or lands later."""
-    store = faulty(table := Table(), None, fault)
+    store = faulty(table := MemoryTable(), None, fault)
     assert await sequence(store).append(CONTENT, token="order-17") == Numbered(1)
     while store.in_flight:
         await store.land()
@@ -160,7 +160,7 @@ async def test_an_unanswered_transaction_is_settled_by_reading(fault: Fault) -> 
 
 async def test_what_stayed_open_is_settled_by_the_token_alone() -> None:
     """A new process needs no `MaybeNumbered`: the same token finds what landed meanwhile."""
-    store = faulty(table := Table(), None, Late())
+    store = faulty(table := MemoryTable(), None, Late())
     outcome = await sequence(store, tries_max=1).append(CONTENT, token="order-17")
     assert isinstance(outcome, MaybeNumbered)
     await store.land()
@@ -171,7 +171,7 @@ async def test_what_stayed_open_is_settled_by_the_token_alone() -> None:
 
 async def test_the_last_number_is_remembered_too() -> None:
     """Where no number is left a repeat still gets its own, and a new token the end."""
-    table = Table()
+    table = MemoryTable()
     place = {"pk": {"S": PARTITION}, "sk": {"S": sort_key_of(NUMBER_MAX - 1)}}
     table.set((PARTITION, sort_key_of(NUMBER_MAX - 1)), place)
     client = sequence(MemoryStore(HOME, table))
@@ -183,7 +183,7 @@ async def test_the_last_number_is_remembered_too() -> None:
 
 async def test_several_share_a_token() -> None:
     """A token of `append_many` stands for all of its contents in their order."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(MemoryStore(HOME, table))
     assert await client.append_many([CONTENT, OTHER], token="order-17") == Numbered(1, 2)
     assert await client.append_many([CONTENT, OTHER], token="order-17") == Numbered(1, 2)
@@ -206,7 +206,7 @@ class Silent(ForwardingStore):
 
 async def test_an_engine_that_returns_no_items_is_asked() -> None:
     """A refusal without items is settled by reads: a repeat, a conflict and a lost race alike."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(Silent(MemoryStore(HOME, table)))
     assert await client.append(CONTENT, token="order-17") == Numbered(1)
     assert await client.append(CONTENT, token="order-17") == Numbered(1)
@@ -216,7 +216,7 @@ async def test_an_engine_that_returns_no_items_is_asked() -> None:
 
 async def test_an_error_while_a_transaction_is_open_is_no_end() -> None:
     """After an unanswered transaction errors leave the outcome open, never raise."""
-    store = faulty(Table(), None, NeverArrived(), Raises(Unreachable("no connection")))
+    store = faulty(MemoryTable(), None, NeverArrived(), Raises(Unreachable("no connection")))
     outcome = await sequence(store, tries_max=1).append(CONTENT, token="order-17")
     assert isinstance(outcome, MaybeNumbered)
     assert outcome.is_callers
@@ -226,7 +226,7 @@ async def test_an_error_while_a_transaction_is_open_is_no_end() -> None:
 @pytest.mark.parametrize("token", ["", "x" * 1025, 7])
 async def test_a_token_follows_the_rule_of_tokens(token: object) -> None:
     """What is no token of a counter is none here, and nothing is sent."""
-    store = faulty(Table())
+    store = faulty(MemoryTable())
     with pytest.raises(InvalidEntry, match="token"):
         await sequence(store).append(CONTENT, token=token)  # type: ignore[arg-type]
     assert store.calls == 0
@@ -251,7 +251,7 @@ async def test_a_call_resumes_none_but_its_own(resume: object, count: int, messa
 @pytest.mark.parametrize("number", [{"N": "0"}, {"N": "1.5"}, {"S": "1"}])
 async def test_a_damaged_marker_is_said_to_be(number: Item) -> None:
     """A marker without a whole number is damage, and no number is made up for it."""
-    table = Table()
+    table = MemoryTable()
     client = sequence(MemoryStore(HOME, table))
     await client.append(CONTENT, token="order-17")
     table.set(MARKER, {**(table.get(MARKER) or {}), "number": number})

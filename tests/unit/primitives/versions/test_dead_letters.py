@@ -31,8 +31,8 @@ from ledger.primitives.versions.letters import COUNT_SECONDS, failures_key, part
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
-    Call,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -230,7 +230,7 @@ async def test_without_failures_max_nothing_is_counted_or_looked_for() -> None:
 async def test_a_failure_that_cannot_be_counted_is_raised_with_a_note() -> None:
     """The handler's own error is what is raised; that it was not counted is its note."""
 
-    def down(call: Call) -> Fault | None:
+    def down(call: FaultCall) -> Fault | None:
         return Raises(Throttled("slow down")) if call.number > 6 else None
 
     store = FaultyStore(MemoryStore(HOME), down)

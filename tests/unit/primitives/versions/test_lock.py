@@ -30,7 +30,7 @@ from ledger.primitives.versions import (
 )
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
-from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.writes import Action, Unknown
 from ledger.testing.clock import ManualClock
 
@@ -134,7 +134,7 @@ def in_commit(*faults: Fault) -> FaultyStore:
     """Return a store whose transactions go wrong in this order."""
     left = list(faults)
 
-    def decide(call: Call) -> Fault | None:
+    def decide(call: FaultCall) -> Fault | None:
         return left.pop(0) if call.operation == "transact" and left else None
 
     return FaultyStore(Noting(), decide)

@@ -14,7 +14,7 @@ from ledger.core.errors import DamagedItem, InvalidInput, StoreError, Throttled
 from ledger.primitives.versions import ConditionGuard, Handled, Skipped, version_of
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
-    Call,
+    FaultCall,
     FaultyStore,
     InOrder,
     Lost,
@@ -42,10 +42,10 @@ class Counting(FaultyStore):
 
     def __init__(self, *faults: Any) -> None:
         self.inner = MemoryStore(HOME)
-        self.noted: list[Call] = []
+        self.noted: list[FaultCall] = []
         faulty = InOrder(*faults)
 
-        def decide(call: Call) -> Any:
+        def decide(call: FaultCall) -> Any:
             self.noted.append(call)
             return faulty(call)
 

@@ -12,7 +12,7 @@ from ledger.core.errors import (
 )
 from ledger.runtime.foreign import error_code, status_code
 from ledger.store.dynamodb.errors import MESSAGE_CHARACTERS_MAX, from_botocore
-from ledger.store.dynamodb.judging import judge
+from ledger.store.dynamodb.failures import classify_failure
 
 
 def answered(code: str, message: str = "why", status: int = 400) -> ClientError:
@@ -106,6 +106,6 @@ def test_code_and_status_are_read_from_answers_only() -> None:
 )
 def test_a_conflict_is_no_throttling(code: str, throttled: bool) -> None:  # noqa: FBT001
     """Both pass, but only a rate that was exceeded asks for a slower one."""
-    failure = judge(answered(code), region="eu-west-1", table="ledger")
+    failure = classify_failure(answered(code), region="eu-west-1", table="ledger")
     assert failure.passing
     assert failure.throttled is throttled

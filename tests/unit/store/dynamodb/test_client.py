@@ -42,7 +42,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
 from ledger.runtime.metrics import Metrics
 from ledger.store.conditions import Absent, Equals
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retry import BUDGET_TOKENS

@@ -10,7 +10,7 @@ from ledger.core.errors import AccessDenied, RequestRefused, Throttled
 from ledger.core.keys import partition_key
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb import requests
-from ledger.store.dynamodb.judging import judge
+from ledger.store.dynamodb.failures import classify_failure
 from ledger.store.dynamodb.statements import outcome_of, statement
 from ledger.store.dynamodb.throttling import ADVICE, HOT_KEY, counters_in, of_statement
 from ledger.store.reads import Get, Query, Scan
@@ -34,7 +34,7 @@ def throttled(*reasons: str, code: str = "ThrottlingException", of: Any = None) 
         name: [{"reason": reason, "resource": ARN} for reason in reasons],
     }
     error = ClientError(response, "PutItem")  # type: ignore[arg-type]
-    failure = judge(error, region="us-east-1", table=TABLE, request=of)
+    failure = classify_failure(error, region="us-east-1", table=TABLE, request=of)
     assert failure.passing
     assert isinstance(failure.error, Throttled)
     hot = any(reason.endswith(HOT_KEY) for reason in reasons)

@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ledger.core.errors import RequestRefused, Throttled
-from ledger.store.dynamodb.judging import judge
+from ledger.store.dynamodb.failures import classify_failure
 
 
 def cancelled(*reasons: str) -> ClientError:
@@ -29,7 +29,7 @@ def test_a_throttled_or_contended_transaction_is_not_refused(
     *, reasons: tuple[str, ...], throttled: bool
 ) -> None:
     """Nothing was written and a repeat may go through: what waits on `Throttled` waits on it."""
-    failure = judge(cancelled(*reasons), region="us-east-1", table="ledger")
+    failure = classify_failure(cancelled(*reasons), region="us-east-1", table="ledger")
     assert isinstance(failure.error, Throttled)
     assert "try again later" in str(failure.error)
     assert (failure.passing, failure.throttled, failure.applied_maybe) == (True, throttled, False)
@@ -38,6 +38,6 @@ def test_a_throttled_or_contended_transaction_is_not_refused(
 def test_a_transaction_refused_for_its_items_stays_refused() -> None:
     """One reason that a repeat cannot change decides."""
     error = cancelled("ValidationError", "TransactionConflict")
-    failure = judge(error, region="us-east-1", table="ledger")
+    failure = classify_failure(error, region="us-east-1", table="ledger")
     assert isinstance(failure.error, RequestRefused)
     assert not failure.passing

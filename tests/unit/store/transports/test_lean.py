@@ -16,11 +16,11 @@ from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
 from ledger.core.errors import AccessDenied, RequestRefused
 from ledger.store.conditions import Absent
+from ledger.store.connections import CONNECTIONS_MAX, open_store, open_transport
 from ledger.store.dynamodb.transport import NeverSent
-from ledger.store.opening import CONNECTIONS_MAX, open_store, open_transport
 from ledger.store.reads import Query
 from ledger.store.transports.lean import OPERATIONS
-from ledger.store.transports.lean_http import open_http
+from ledger.store.transports.lean_pool import open_http
 from ledger.store.writes import Applied, Put, Unknown
 from ledger.testing.clock import ManualClock
 

@@ -13,9 +13,9 @@ from support.bytes_server import CLOSE, OK, BytesServer, answering_bytes
 from support.loops import LOOPS
 
 from ledger.store.dynamodb.transport import NeverSent
-from ledger.store.transports import lean_connection, lean_http
+from ledger.store.transports import lean_connection, lean_pool
 from ledger.store.transports.lean_connection import Connection
-from ledger.store.transports.lean_http import Http, open_http
+from ledger.store.transports.lean_pool import Http, open_http
 
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
 LENGTH_AND_CHUNKS = (
@@ -167,7 +167,7 @@ async def test_connection_kept_too_long_is_replaced(monkeypatch: pytest.MonkeyPa
     """A connection not used for so long may be half dead: it is not used again."""
     async with answering_bytes([OK, OK]) as server, opened(server) as http:
         await http.post(http.head(HEADERS), b"{}")
-        monkeypatch.setattr(lean_http, "KEPT_SECONDS", 0.0)
+        monkeypatch.setattr(lean_pool, "KEPT_SECONDS", 0.0)
         await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1, 2]

@@ -11,11 +11,11 @@ from aiobotocore.session import AioSession
 from anyio.lowlevel import checkpoint
 from botocore.exceptions import EndpointResolutionError
 
-from ledger.store.transports.lean_http import Http
+from ledger.store.transports.lean_pool import Http
 from ledger.store.transports.lean_routes import (
     ACCOUNTS_MAX,
-    Place,
     Route,
+    RoutePlace,
     Routes,
     open_routes,
     place_of,
@@ -73,7 +73,7 @@ async def test_the_endpoint_is_the_one_that_botocore_takes(
     """By default the account's own endpoint is preferred, where the credentials name an account."""
     credentials(account)
     async with client(mode) as opened:
-        assert await place_of(opened) == Place(endpoint, "eu-west-1")
+        assert await place_of(opened) == RoutePlace(endpoint, "eu-west-1")
 
 
 async def test_the_mode_of_the_environment_counts(
@@ -123,12 +123,12 @@ async def test_calls_at_the_same_time_share_what_is_found() -> None:
     """A hundred first requests resolve the endpoint once."""
     found: list[str] = []
 
-    async def find() -> Place:
+    async def find() -> RoutePlace:
         await checkpoint()
         found.append(OWN)
-        return Place(OWN, "eu-west-1")
+        return RoutePlace(OWN, "eu-west-1")
 
-    async def make(_place: Place) -> Route:
+    async def make(_place: RoutePlace) -> Route:
         return cast("Route", object())
 
     routes = Routes(find, make)
@@ -140,12 +140,12 @@ async def test_calls_at_the_same_time_share_what_is_found() -> None:
 
 async def test_what_is_remembered_is_bounded() -> None:
     """However many accounts pass, their number is kept low, and each still has its route."""
-    regional = Place(REGIONAL, "eu-west-1")
+    regional = RoutePlace(REGIONAL, "eu-west-1")
 
-    async def find() -> Place:
+    async def find() -> RoutePlace:
         return regional
 
-    async def make(_place: Place) -> Route:
+    async def make(_place: RoutePlace) -> Route:
         return cast("Route", object())
 
     routes = Routes(find, make)

@@ -14,7 +14,7 @@ from support.scripted import done, scripted
 from support.wire import PUTS, TRANSPORTS
 
 from ledger.core.errors import SettingsError
-from ledger.store.opening import open_store
+from ledger.store.connections import open_store
 from ledger.store.transports.lean_routes import place_of
 from ledger.store.transports.sdk import sdk_config
 from ledger.testing.clock import ManualClock

@@ -23,10 +23,10 @@ from support.ledgers import HOME, make_settings, seeded
 from support.wire import ITEM, TRIES_MAX
 
 from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unreachable
+from ledger.store.connections import open_store
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
-from ledger.store.opening import open_store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget

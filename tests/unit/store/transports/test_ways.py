@@ -19,9 +19,9 @@ from support.scripted import done, scripted
 from support.wire import PUTS, TRANSPORTS
 
 from ledger.core.errors import SettingsError, Unreachable
-from ledger.store.opening import open_store
-from ledger.store.transports import lean_dial
-from ledger.store.transports.lean_http import open_http
+from ledger.store.connections import open_store
+from ledger.store.transports import lean_pool
+from ledger.store.transports.lean_pool import open_http
 from ledger.store.writes import Applied
 from ledger.testing.clock import ManualClock
 
@@ -243,8 +243,8 @@ async def test_an_address_that_is_silent_does_not_hold_up_the_next(
                 tcp = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
                 return [(*tcp, silent), (*tcp, ("127.0.0.1", server.port))]
 
-            monkeypatch.setattr(lean_dial, "addresses", addresses)
-            monkeypatch.setattr(lean_dial, "NEXT_ADDRESS_SECONDS", 0.01)
+            monkeypatch.setattr(lean_pool, "addresses", addresses)
+            monkeypatch.setattr(lean_pool, "NEXT_ADDRESS_SECONDS", 0.01)
             opening = open_http(
                 "http://dynamodb.example", ca_bundle=None, request_timeout=60, connections_max=1
             )
@@ -262,5 +262,5 @@ async def test_a_proxy_that_is_no_url_is_named_without_its_password(
     """Of the lean transport it is an error of the settings, before anything is sent."""
     monkeypatch.setenv("HTTP_PROXY", wrong)
     with pytest.raises(SettingsError, match=r"the proxy 'http.*HTTP_PROXY") as raised:
-        await lean_dial.make_dialer("http://127.0.0.1:1", ca_bundle=None, wait_seconds=1.0)
+        await lean_pool.make_dialer("http://127.0.0.1:1", ca_bundle=None, wait_seconds=1.0)
     assert "secret" not in str(raised.value)

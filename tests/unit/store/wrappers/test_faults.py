@@ -8,9 +8,9 @@ from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.wrappers.faults import (
-    Call,
     Decide,
     Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Late,
@@ -143,7 +143,7 @@ async def test_lost_reads_are_unreachable(fault: Fault) -> None:
 async def fates(decide: Decide) -> list[Fault | None]:
     """Return what becomes of some calls."""
     operations: tuple[Operation, ...] = ("write", "write_batch", "transact", "get", "query", "scan")
-    return [decide(Call(n, operations[n % 6], 10)) for n in range(600)]
+    return [decide(FaultCall(n, operations[n % 6], 10)) for n in range(600)]
 
 
 async def test_seeds_repeat_and_differ() -> None:
@@ -164,14 +164,14 @@ async def test_seeds_repeat_and_differ() -> None:
 
 async def test_calls_are_counted_and_told() -> None:
     """The decision knows number, operation and size of each call."""
-    told: list[Call] = []
+    told: list[FaultCall] = []
     store = FaultyStore(MemoryStore(HOME), told.append)
 
     await store.write_batch([Put(put("a").item), Put(put("b").item)])
     await store.query(Query("c"))
     await store.close()
 
-    assert told == [Call(1, "write_batch", 2), Call(2, "query", 1)]
+    assert told == [FaultCall(1, "write_batch", 2), FaultCall(2, "query", 1)]
     assert (store.calls, store.region) == (2, HOME)
 
 

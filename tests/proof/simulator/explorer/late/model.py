@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from compactor.archiving import settled_upto
 from compactor.observe import Observed
 from compactor.plan import Observation, Rules
-from ledger.core.archived import BEGUN, Archived
+from ledger.core.archive_pointers import BEGUN, ArchiveState
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, MICROSECOND, EntryIds, sort_key
 from ledger.core.values import NetChange
@@ -69,10 +69,10 @@ class State(NamedTuple):
 
 
 Settled = Callable[[Observed, Iterable[str], Rules], int]
-Unknown = Callable[[str, Archived, Sequence[str], datetime | None], str]
+Unknown = Callable[[str, ArchiveState, Sequence[str], datetime | None], str]
 
 
-def _unknown(entry: str, head: Archived, named: Sequence[str], lost: datetime | None) -> str:
+def _unknown(entry: str, head: ArchiveState, named: Sequence[str], lost: datetime | None) -> str:
     return unknown_because(entry, head, named, lost=lost)
 
 
@@ -270,12 +270,16 @@ def _whatever_waits(observed: Observed, folded: Iterable[str], rules: Rules) -> 
     return int((observed.began - timedelta(seconds=rules.settle) - EPOCH) / MICROSECOND)
 
 
-def _without_base(entry: str, head: Archived, named: Sequence[str], lost: datetime | None) -> str:
+def _without_base(
+    entry: str, head: ArchiveState, named: Sequence[str], lost: datetime | None
+) -> str:
     del named
     return unknown_because(entry, replace(head, since=""), (), lost=lost)
 
 
-def _without_gap(entry: str, head: Archived, named: Sequence[str], lost: datetime | None) -> str:
+def _without_gap(
+    entry: str, head: ArchiveState, named: Sequence[str], lost: datetime | None
+) -> str:
     del lost
     return unknown_because(entry, head, named, lost=None)
 
