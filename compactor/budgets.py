@@ -17,29 +17,29 @@ from compactor.context import MergeContext
 from compactor.observe import Observed
 from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
-from ledger.core import amounts
-from ledger.core.entry import Key, key_of
-from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
-from ledger.core.fold import Collection
-from ledger.limits.balance import in_flight
-from ledger.limits.balancing import Moved, move
-from ledger.limits.calendar import window_in
-from ledger.limits.changing import LimitChanger
-from ledger.limits.reading import Shown, read_budget
-from ledger.limits.reclaiming import (
+from ledger.budgets.balance import in_flight
+from ledger.budgets.calendar import window_in
+from ledger.budgets.grant_closing import (
     Closing,
-    Regions,
+    RegionViews,
     charge_open,
     close_over,
     is_left_open,
     is_own_open,
     resolve_expired,
 )
-from ledger.limits.region_access import RegionAccess
-from ledger.limits.rights import Account, Rights
-from ledger.limits.shares import created
-from ledger.limits.spends import Spend, is_open, spend_of
-from ledger.limits.windows import Limit, newest_of
+from ledger.budgets.initial_shares import first_rights
+from ledger.budgets.limit_changer import LimitChanger
+from ledger.budgets.limit_windows import BudgetLimit, newest_of
+from ledger.budgets.region_access import RegionAccess
+from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights_items import RightsView, read_budget
+from ledger.budgets.rights_mover import RightsMoved, move_rights
+from ledger.budgets.spend_record import SpendRecord, is_open, spend_of
+from ledger.core import amounts
+from ledger.core.entry import Key, key_of
+from ledger.core.errors import BudgetUndecided, LedgerError, StoreError
+from ledger.core.fold import Collection
 from ledger.runtime.tasks import run_all, run_requests
 from ledger.runtime.validity import signed_within
 from ledger.store.port import Store
@@ -141,7 +141,7 @@ class Budgets:
         self._later.note(counter, min(again, default=None))
 
     def _begun(
-        self, counter: str, own: Mapping[Account, Rights], limit: Limit | None
+        self, counter: str, own: Mapping[Account, Rights], limit: BudgetLimit | None
     ) -> list[Rights]:
         """Return the items that rights were sent to, and that are not there, as they begin.
 
@@ -155,10 +155,10 @@ class Budgets:
         for to in sorted(takers - own.keys()):
             if to.region not in self._away and regions.keeps(to):
                 with suppress(BudgetUndecided):  # until the step that decides its share is in force
-                    made.append(created(Rights(to), window=window, limit=limit))
+                    made.append(first_rights(Rights(to), window=window, limit=limit))
         return [begun for begun in made if begun is not None]
 
-    async def _goes_on(self, counter: str, limit: Limit | None) -> bool:
+    async def _goes_on(self, counter: str, limit: BudgetLimit | None) -> bool:
         """Go on with a limit of which a step is announced, or that an earlier home wrote.
 
         Processes that spend do so, too: but none may for hours. Returns whether a step is
@@ -176,7 +176,7 @@ class Budgets:
 
     async def _look_at(
         self,
-        regions: Regions,
+        regions: RegionViews,
         counter: str,
         item: Rights,
         shown: Mapping[str, Mapping[Account, Rights]],
@@ -201,7 +201,7 @@ class Budgets:
         shown: Mapping[str, Mapping[Account, Rights]],
         *,
         before: Rights | None = None,
-    ) -> Moved:
+    ) -> RightsMoved:
         """Move rights to and from an account by what its region shows."""
         # What a region that cannot be read was sent would lie there idle.
         seen = {
@@ -209,19 +209,19 @@ class Budgets:
             for account, one in shown[rights.account.region].items()
             if account.region in shown
         }
-        moved = await move(self._regions, counter, rights, seen, before=before)
+        moved = await move_rights(self._regions, counter, rights, seen, before=before)
         self._report.transfers += len(moved.sent)
         self._metrics.moved(sent=len(moved.sent), taken=len(moved.taken))
         return moved
 
-    async def _shown(self, counter: str) -> Mapping[str, Shown]:
+    async def _shown(self, counter: str) -> Mapping[str, RightsView]:
         """Return what each region that can be read shows of a budget.
 
         Raises:
             DamagedItem: an item cannot be read.
         """
 
-        async def read(store: Store) -> Shown | None:
+        async def read(store: Store) -> RightsView | None:
             if store.region in self._away:
                 return None
             try:
@@ -246,7 +246,7 @@ class Budgets:
         """
         views = observed.observation.views
         for region, view in views.items():
-            let_through: dict[Key, Spend] = {}
+            let_through: dict[Key, SpendRecord] = {}
             for key, item in (view.items or {}).items():
                 if not is_open(item):
                     continue
@@ -263,7 +263,7 @@ class Budgets:
                     self._problem(f"hold {key!r}: {error}", error)
             await self._charge(observed.observation.partition, let_through)
 
-    async def _charge(self, partition: str, let_through: Mapping[Key, Spend]) -> None:
+    async def _charge(self, partition: str, let_through: Mapping[Key, SpendRecord]) -> None:
         try:
             done = await charge_open(self._regions, let_through)
         except LedgerError as error:
@@ -273,7 +273,7 @@ class Budgets:
             self._metrics.let_through_charged.inc(done)
 
     def _resolves(
-        self, region: str, key: str, spend: Spend, views: Mapping[str, Collection]
+        self, region: str, key: str, spend: SpendRecord, views: Mapping[str, Collection]
     ) -> bool:
         """Return whether an open entry is resolved by what this region shows of it."""
         if is_own_open(self._regions, region, spend):
@@ -284,8 +284,8 @@ class Budgets:
         return all(item is not None and spend_of(item) == spend for item in shown)
 
     @property
-    def _regions(self) -> Regions:
-        return Regions(self._stores, self._terms.settings.terms, self._clock)
+    def _regions(self) -> RegionViews:
+        return RegionViews(self._stores, self._terms.settings.terms, self._clock)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

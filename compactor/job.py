@@ -39,9 +39,8 @@ from ledger.core.errors import (
     StoreError,
     UpgradeNeeded,
 )
-from ledger.primitives.leases.connecting import thread_to
-from ledger.primitives.leases.keeping import Keeping, in_loop
-from ledger.primitives.leases.state import LeaseGrant, NotHeld
+from ledger.primitives.leases.heartbeats import Keeping, in_loop, thread_to
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld
 from ledger.runtime.services import Services
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings

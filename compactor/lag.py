@@ -12,7 +12,7 @@ import anyio
 from ledger.core.errors import StoreError
 from ledger.primitives.leases.holding import Beat
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import lease_key
+from ledger.primitives.leases.lease_rules import lease_key
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get

@@ -33,9 +33,9 @@ from compactor.sharing import Sharing, Watches
 from compactor.slices import HEAD, is_marked, mark, member_name
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import LeaseLost, LedgerError, StoreError
-from ledger.primitives.leases.keeping import Keeping, in_loop
+from ledger.primitives.leases.heartbeats import Keeping, in_loop
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.tasks import background_tasks
 from ledger.runtime.tracing.choice import tracing_of
 

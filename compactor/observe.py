@@ -14,14 +14,14 @@ from typing import Self, TypeVar
 
 from compactor.net_reads import NetReader
 from compactor.plan import Observation, Rules, older_than
+from ledger.budgets import spend_record
+from ledger.budgets.rights_items import read_view
 from ledger.core import ids, keys, once
 from ledger.core.entry import Key
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection, check_said, named_by
 from ledger.core.values import NetChange
-from ledger.limits import spends
-from ledger.limits.reading import read_view
-from ledger.primitives.leases.state import lease_key
+from ledger.primitives.leases.lease_rules import lease_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.settings import Settings
@@ -185,9 +185,9 @@ async def _shows(store: Store, partition: str, records: Mapping[str, Key]) -> fr
 
 async def _rights(
     stores: Mapping[str, Store], partition: str, home: Collection
-) -> Mapping[str, spends.View]:
+) -> Mapping[str, spend_record.View]:
     """Return what each region shows now of the budgets whose grants entries at home name."""
-    shown = filter(None, map(spends.spend_of, (home.items or {}).values()))
+    shown = filter(None, map(spend_record.spend_of, (home.items or {}).values()))
     budgets = {name.budget for spend in shown for name in spend.grants}
     place = keys.counter_of(partition)
     if not budgets or place is None:
@@ -199,10 +199,12 @@ async def _rights(
     return dict(zip(stores, await run_requests(reads, at_once=len(reads)), strict=True))
 
 
-def _waiting(home: Collection, rights: Mapping[str, spends.View], settled: str) -> int:
+def _waiting(home: Collection, rights: Mapping[str, spend_record.View], settled: str) -> int:
     """Return how many settled entries wait for a grant to be closed, or for a hold's end."""
-    found = (spends.spend_of(item) for key, item in (home.items or {}).items() if key < settled)
-    return sum(spend is not None and not spends.may_fold(spend, rights) for spend in found)
+    found = (
+        spend_record.spend_of(item) for key, item in (home.items or {}).items() if key < settled
+    )
+    return sum(spend is not None and not spend_record.may_fold(spend, rights) for spend in found)
 
 
 async def observe_nets(

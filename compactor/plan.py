@@ -35,6 +35,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 
+from ledger.budgets.rights import Account
+from ledger.budgets.spend_record import View, may_fold, spend_of
 from ledger.core import amounts, ids, keys, periods
 from ledger.core.budget_rules import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
@@ -44,8 +46,6 @@ from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
-from ledger.limits.rights import Account
-from ledger.limits.spends import View, may_fold, spend_of
 from ledger.settings.groups import FOLD_MAX_LIMIT
 
 NAMED_MAX = FOLD_MAX_LIMIT

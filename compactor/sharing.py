@@ -29,7 +29,7 @@ from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, LedgerError
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Watch, lease_key, record_of
+from ledger.primitives.leases.lease_rules import LeaseWatch, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
@@ -61,7 +61,7 @@ class Watches:
     """Since when each member's heartbeat item shows the same record, by our monotonic clock."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Watch] = {}
+        self._seen: dict[str, LeaseWatch] = {}
         self._beating: set[str] = set()
 
     def look(self, directory: Directory, *, now: float) -> None:
@@ -72,7 +72,7 @@ class Watches:
         """
         before = self._seen
         self._seen = {
-            name: before.get(name, Watch()).observe(record_of(item), at=now)
+            name: before.get(name, LeaseWatch()).observe(record_of(item), at=now)
             for name, item in directory.members.items()
         }
         beats = {

@@ -12,7 +12,7 @@ from compactor.sharing import read_directory
 from compactor.slices import HEAD, NO_MEMBER, is_marked
 from ledger.administration.contract import show
 from ledger.core.errors import StoreError
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
+from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_of
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.connections import open_store

@@ -41,12 +41,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from compactor.plan import Observation, Plan, Rules, decide, is_committed, older_than
+from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core import ids, keys
 from ledger.core.entry import RESOLVED
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
 from ledger.core.sums import Sum, SumPlace, to_copy
 from ledger.core.values import NetChange
-from ledger.limits.spends import is_open, spend_of
 
 
 @dataclass(frozen=True, slots=True)

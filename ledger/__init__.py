@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 from ledger.runtime.lazy_names import loader
 
 if TYPE_CHECKING:
+    from ledger.budgets.budget import Budget, Budgets, Hold
+    from ledger.budgets.budget_state import BudgetState
+    from ledger.budgets.limit_change import LimitChange
+    from ledger.budgets.memory_hold import LightHold
+    from ledger.budgets.spend_request import Granted, Refused
     from ledger.core.errors import (
         AccessDenied,
         AmountOverflow,
@@ -71,11 +76,6 @@ if TYPE_CHECKING:
     from ledger.core.watches import Crossing
     from ledger.feed.page import FeedPage
     from ledger.ledger import Ledger
-    from ledger.limits.budget import Budget, Budgets, Hold
-    from ledger.limits.light import LightHold
-    from ledger.limits.limit_change import LimitChange
-    from ledger.limits.outcomes import Granted, Refused
-    from ledger.limits.state import BudgetState
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
     from ledger.settings.groups import (
@@ -204,9 +204,9 @@ _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
-    "Budget": "ledger.limits.budget",
-    "BudgetState": "ledger.limits.state",
-    "Budgets": "ledger.limits.budget",
+    "Budget": "ledger.budgets.budget",
+    "BudgetState": "ledger.budgets.budget_state",
+    "Budgets": "ledger.budgets.budget",
     "CacheSettings": _GROUPS,
     "Change": "ledger.writing.plan",
     "Check": _WRITES,
@@ -215,12 +215,12 @@ _PLACES = {
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "FeedPage": "ledger.feed.page",
-    "Granted": "ledger.limits.outcomes",
-    "Hold": "ledger.limits.budget",
+    "Granted": "ledger.budgets.spend_request",
+    "Hold": "ledger.budgets.budget",
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
-    "LightHold": "ledger.limits.light",
-    "LimitChange": "ledger.limits.limit_change",
+    "LightHold": "ledger.budgets.memory_hold",
+    "LimitChange": "ledger.budgets.limit_change",
     "Listed": "ledger.core.index",
     "Period": "ledger.totals.periods",
     "PeriodSettings": "ledger.settings.pattern_groups",
@@ -228,7 +228,7 @@ _PLACES = {
     "PipelineSettings": "ledger.settings.pipelines",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciliation",
-    "Refused": "ledger.limits.outcomes",
+    "Refused": "ledger.budgets.spend_request",
     "Region": _GROUPS,
     "Rejected": _WRITES,
     "Settings": "ledger.settings",

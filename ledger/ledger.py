@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ledger.archive.metrics import ArchiveMetrics
+from ledger.budgets.components import BudgetComponents
 from ledger.core.amounts import check_bool
 from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.feeding import Feeding
-from ledger.limits.parts import BudgetParts
 from ledger.listing.calls import Listings
 from ledger.opening import GivenConnections, Opening
 from ledger.parts import CALLS, WRITES, Parts, named_in
@@ -400,7 +400,7 @@ def live_settings(ledger: Ledger) -> LiveSettings:
     return ledger._opening.resource.settings  # noqa: SLF001 (same module, not public)
 
 
-def budget_parts(ledger: Ledger) -> BudgetParts:
+def budget_parts(ledger: Ledger) -> BudgetComponents:
     """Return the parts of an open ledger that its budgets use."""
     return ledger._opening.here().budgets  # noqa: SLF001 (same module, not public)
 

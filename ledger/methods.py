@@ -29,9 +29,8 @@ from ledger.primitives.counters import (
     method_named,
 )
 from ledger.primitives.leases import Lease, LeaseOptions, LeaseRecord, LeaseTerms
-from ledger.primitives.leases.connecting import thread_to
-from ledger.primitives.leases.keeping import Keeping, in_loop
-from ledger.primitives.leases.listing import list_leases
+from ledger.primitives.leases.heartbeats import Keeping, in_loop, thread_to
+from ledger.primitives.leases.queries import list_leases
 from ledger.primitives.sequences import (
     ADDED_MAX,
     AfterRace,
@@ -41,7 +40,7 @@ from ledger.primitives.sequences import (
     SortKeySequence,
 )
 from ledger.primitives.versions import ConditionGuard, GuardOptions, LockGuard, Repeats
-from ledger.primitives.versions.turns import WAITING_MAX
+from ledger.primitives.versions.turn_queue import WAITING_MAX
 from ledger.runtime.call_deadlines import each_in_time
 from ledger.runtime.services import Services
 from ledger.settings import Settings

@@ -11,12 +11,12 @@ import anyio
 from ledger.archive.access import ArchiveAccess
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
+from ledger.budgets.components import BudgetComponents
+from ledger.budgets.region_access import RegionAccess
 from ledger.contract.view import ContractView
 from ledger.feed.access import FeedAccess
 from ledger.feed.port import Stream
 from ledger.late import LateAnswers
-from ledger.limits.parts import BudgetParts
-from ledger.limits.region_access import RegionAccess
 from ledger.parts import Parts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
@@ -120,7 +120,7 @@ class Opening:
         made = store, live, services
         late = LateAnswers(store, live, archive, hints)
         others = self._other_stores(stack, live)
-        budgets = BudgetParts.of(
+        budgets = BudgetComponents.of(
             RegionAccess(store, live, services, others),
             writer,
             hints=hints,

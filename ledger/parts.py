@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.archive.access import ArchiveAccess
+from ledger.budgets.components import BudgetComponents
 from ledger.core import keys
 from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput
 from ledger.feed.access import FeedAccess
 from ledger.late import LateAnswers
-from ledger.limits.parts import BudgetParts
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.settings.live import LiveSettings
@@ -39,7 +39,7 @@ class Parts:
     feed: FeedAccess
     late: LateAnswers
     reverser: Reverser
-    budgets: BudgetParts
+    budgets: BudgetComponents
 
 
 WRITES = ("record", "record_many", "record_together", "retry", "reconcile", "reverse", "describe")

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, ov
 
 import anyio.to_thread
 
+from ledger.budgets import budget, memory_hold
+from ledger.budgets.spend_request import Granted, Refused
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
@@ -28,14 +30,12 @@ from ledger.importing.importer import Importer as AsyncImporter
 from ledger.importing.survey import StopSign
 from ledger.importing.writing import BatchDone
 from ledger.ledger import Ledger as AsyncLedger
-from ledger.limits import budget, light
-from ledger.limits.outcomes import Granted, Refused
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.leases import LeaseTerms
-from ledger.primitives.versions.committing import Committed
+from ledger.primitives.versions.commit import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
-from ledger.primitives.versions.state import Repeats, checked_handler
-from ledger.primitives.versions.turns import WAITING_MAX
+from ledger.primitives.versions.turn_queue import WAITING_MAX
+from ledger.primitives.versions.version_rules import Repeats, checked_handler
 from ledger.runtime.portal import Entered as _Entered
 from ledger.runtime.portal import HasPortal as _HasPortal
 from ledger.runtime.portal import Opened as _Opened
@@ -51,10 +51,10 @@ from ledger.watching.delivery import checked_call
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from ledger.pipeline.sources.dead_letters import DeadLetters as LaneDeadLetters
+    from ledger.pipeline.sources.dead_letters import LetterSink as LaneDeadLetters
     from ledger.pipeline.sources.source import Source
+    from ledger.pipeline.stages.worker import LaneWorker as AsyncPipeline
     from ledger.pipeline.stages.worker import OnCounted
-    from ledger.pipeline.stages.worker import Pipeline as AsyncPipeline
 
 _DEFAULT_TERMS = LeaseTerms()
 
@@ -259,7 +259,7 @@ class LockGuard(_Sync[versions.LockGuard]):
 
 
 class Hold(_Sync[budget.Hold]):
-    """`ledger.limits.budget.Hold` with plain calls."""
+    """`ledger.budgets.budget.Hold` with plain calls."""
 
     settle: Final = _plain(budget.Hold.settle)
     void: Final = _plain(budget.Hold.void)
@@ -275,11 +275,11 @@ class Hold(_Sync[budget.Hold]):
         return Hold(self._loop.portal.call(call), self._loop)
 
 
-class LightHold(_Sync[light.LightHold]):
-    """`ledger.limits.light.LightHold` with plain calls."""
+class LightHold(_Sync[memory_hold.LightHold]):
+    """`ledger.budgets.memory_hold.LightHold` with plain calls."""
 
-    settle: Final = _plain(light.LightHold.settle)
-    void: Final = _plain(light.LightHold.void)
+    settle: Final = _plain(memory_hold.LightHold.settle)
+    void: Final = _plain(memory_hold.LightHold.void)
 
     @property
     def amount(self) -> Decimal:
@@ -384,11 +384,11 @@ class _Spending(_Sync[_Budgets_co]):
 
 
 class Budgets(_Spending[budget.Budgets]):
-    """`ledger.limits.budget.Budgets` with plain calls."""
+    """`ledger.budgets.budget.Budgets` with plain calls."""
 
 
 class Budget(_Spending[budget.Budget]):
-    """`ledger.limits.budget.Budget` with plain calls."""
+    """`ledger.budgets.budget.Budget` with plain calls."""
 
     create: Final = _plain(budget.Budget.create)
     raise_limit: Final = _plain(budget.Budget.raise_limit)
@@ -411,7 +411,7 @@ class Importer(_Sync[AsyncImporter]):
 
 
 class Pipeline:
-    """`ledger.pipeline.stages.worker.Pipeline` with plain calls."""
+    """`ledger.pipeline.stages.worker.LaneWorker` with plain calls."""
 
     def __init__(self, behind: "AsyncPipeline", loop: _HasPortal) -> None:
         self._behind = behind

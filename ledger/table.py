@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ledger.budgets.budget import Budget, Budgets
+from ledger.budgets.budget_state import BudgetState
 from ledger.ledger import Ledger, budget_parts, live_settings
-from ledger.limits.budget import Budget, Budgets
-from ledger.limits.state import BudgetState
 from ledger.methods import Methods
 from ledger.opening import GivenConnections
 from ledger.runtime.call_deadlines import each_in_time, reading
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ledger.importing.importer import Importer
     from ledger.importing.survey import StopSign
     from ledger.importing.writing import BatchDone
-    from ledger.pipeline.sources.dead_letters import DeadLetters
+    from ledger.pipeline.sources.dead_letters import LetterSink
     from ledger.pipeline.sources.source import Source
-    from ledger.pipeline.stages.worker import OnCounted, Pipeline
+    from ledger.pipeline.stages.worker import LaneWorker, OnCounted
 
 
 class Table(Methods):
@@ -100,7 +100,7 @@ class Table(Methods):
     def budget(self, counter: str) -> Budget:
         """Return the limit of a counter: `await table.budget("key/42").spend(Decimal("0.12"))`.
 
-        It holds across regions and processes; see `ledger.limits`. Which counters have one is said
+        It holds across regions and processes; see `ledger.budgets`. Which counters have one is said
         by the contract's `budgets`, and how much by `Budget.create`.
         """
         return Budget(counter, partial(budget_parts, self.ledger))
@@ -176,11 +176,11 @@ class Table(Methods):
         lane: str,
         source: "Source | Path | str",
         *,
-        dead_letters: "DeadLetters | Path | str",
+        dead_letters: "LetterSink | Path | str",
         name: str | None = None,
         on_counted: "OnCounted | None" = None,
         timeout: float | None = None,
-    ) -> "AsyncIterator[Pipeline]":
+    ) -> "AsyncIterator[LaneWorker]":
         """Open a pipeline of one lane, with connections to every region that is home to records.
 
         A path as `source` is a file of JSON lines; as `dead_letters`, a file to append to.
@@ -195,13 +195,13 @@ class Table(Methods):
             ReadTooSlow: `timeout` ended before it was known which regions are needed.
         """
         # Imported only here: most users of a table run no pipeline.
+        from ledger.pipeline.file_runs import open_stores  # noqa: PLC0415
         from ledger.pipeline.metrics import PipelineMetrics  # noqa: PLC0415
-        from ledger.pipeline.running import open_stores  # noqa: PLC0415
         from ledger.pipeline.sources.dead_letters import DeadLetterFile  # noqa: PLC0415
         from ledger.pipeline.sources.files import FileSource  # noqa: PLC0415
         from ledger.pipeline.stages.worker import (  # noqa: PLC0415
             LanePlace,
-            Pipeline,
+            LaneWorker,
             PipelineMetering,
         )
 
@@ -215,7 +215,7 @@ class Table(Methods):
         async with AsyncExitStack() as stack:
             with reading(timeout):
                 stores = await stack.enter_async_context(opening)
-            yield Pipeline(
+            yield LaneWorker(
                 LanePlace(self.region, lane),
                 FileSource(Path(source)) if isinstance(source, str | Path) else source,
                 stores=stores,

@@ -22,14 +22,14 @@ import anyio
 from compactor.discovery.summary import Summary
 from compactor.indexing import Indexer
 from compactor.plan import Rules, older_than
+from ledger.budgets.rights import expires_first, is_in_flight
+from ledger.budgets.rights_items import check_control
+from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core import keys
 from ledger.core.entry import HOLD, AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import check_said, damaged_entries
 from ledger.core.index import INDEX_PARTITIONS, IndexState
-from ledger.limits.reading import check_control
-from ledger.limits.rights import expires_first, is_in_flight
-from ledger.limits.spends import is_open, spend_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan

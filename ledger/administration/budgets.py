@@ -5,31 +5,31 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from ledger.contract.open_regions import OpenTable, open_table
-from ledger.core.contract import Terms
-from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
-from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window, rule_of, window_in, window_of
-from ledger.limits.changing import LimitChanger
-from ledger.limits.limit_change import LimitChange
-from ledger.limits.losing import (
-    Minted,
+from ledger.budgets.administrator import BudgetAdministrator
+from ledger.budgets.calendar import Window, rule_of, window_in, window_of
+from ledger.budgets.grant_closing import RegionViews
+from ledger.budgets.initial_shares import first_rights, shares_in
+from ledger.budgets.limit_change import LimitChange
+from ledger.budgets.limit_changer import LimitChanger
+from ledger.budgets.limit_windows import BudgetLimit, LimitUndecided, step_of
+from ledger.budgets.lost_stake import LostStake
+from ledger.budgets.reclaim import (
+    Reclaim,
     Spends,
     check_lost,
     is_all_reclaimed,
     lost_spends,
     reclaim_lost,
-    stakes,
+    stakes_of,
 )
-from ledger.limits.lost import Stake
-from ledger.limits.reading import read_budget
-from ledger.limits.reclaiming import Regions
-from ledger.limits.recounted import Recounted
-from ledger.limits.recounting import Looked, look, recount_budget
-from ledger.limits.region_access import RegionAccess
-from ledger.limits.rights import Account, Rights, account_in
-from ledger.limits.shares import created, shares_in
-from ledger.limits.windows import Limit, Undecided, step_of
+from ledger.budgets.region_access import RegionAccess
+from ledger.budgets.restore import RestoreView, look, restore_budget
+from ledger.budgets.restore_plan import RestorePlan
+from ledger.budgets.rights import Account, Rights, account_in
+from ledger.budgets.rights_items import read_budget
+from ledger.contract.open_regions import OpenTable, open_table
+from ledger.core.contract import Terms
+from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused
 from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
@@ -43,7 +43,7 @@ class TableBudgets:
     `begun` are the terms of the contract when it was opened: under others nothing is done.
     """
 
-    regions: Regions
+    regions: RegionViews
     home: Store
     table: OpenTable
     services: Services
@@ -83,7 +83,7 @@ class TableBudgets:
 
         return RegionAccess(store, self.table.view, self.services, others)
 
-    async def limit_of(self, window: Window) -> Limit | None:
+    async def limit_of(self, window: Window) -> BudgetLimit | None:
         """Return the limit of a budget; None if it has none."""
         access = self.access(self.home)
         return await access.limit_of(window.budget, access.here)
@@ -109,12 +109,14 @@ class TableBudgets:
         if limit is None:
             return None if window.is_whole else {}
         home = account_in(self.regions.terms.home, self.regions.terms)
-        is_undecided = isinstance(step_of(limit, window.begins), Undecided)
+        is_undecided = isinstance(step_of(limit, window.begins), LimitUndecided)
         known = {} if is_undecided else {home: Decimal(0)}
         return known | shares_in(limit, window)
 
     async def _all(self) -> list[str]:
-        regions = [Administrator(self.access(store)) for store in self.regions.stores.values()]
+        regions = [
+            BudgetAdministrator(self.access(store)) for store in self.regions.stores.values()
+        ]
         names = [state.budget for region in regions async for state in region.states()]
         return sorted({*names})
 
@@ -136,7 +138,7 @@ class LostRights(TableBudgets):
         nothing but such entries names is among all.
 
         Raises:
-            As `TableBudgets.counters` and `stakes`.
+            As `TableBudgets.counters` and `stakes_of`.
         """
         windows = {window.counter: window for window in await TableBudgets.counters(self, budget)}
         for counter in sorted(await self.lost_entries()):
@@ -145,18 +147,18 @@ class LostRights(TableBudgets):
                 windows.setdefault(counter, window)
         return [*windows.values()]
 
-    async def stakes(self, window: Window) -> Mapping[Account, Stake]:
-        """Return what is at stake of a budget; see `ledger.limits.losing.stakes`."""
+    async def stakes(self, window: Window) -> Mapping[Account, LostStake]:
+        """Return what is at stake of a budget; see `ledger.budgets.reclaim.stakes_of`."""
         await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.services.clock):
             spends = await self.lost_entries()
-            return await stakes(
+            return await stakes_of(
                 self.regions, self.lost, window.counter, spends=spends, shares=shares
             )
 
-    async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Minted]:
-        """Mint it again, and go on with its limit; see `ledger.limits.losing.reclaim_lost`."""
+    async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Reclaim]:
+        """Mint it again, and go on with its limit; see `ledger.budgets.reclaim.reclaim_lost`."""
         await self.renew()
         shares = await self._shares(window)
         with signed_within(self.table.view.validity, self.services.clock):
@@ -221,7 +223,7 @@ class LostRights(TableBudgets):
 class Restored:
     """What a recount changed: by counter and account, and limits of which one half was there."""
 
-    counted: Mapping[str, Mapping[Account, Recounted]]
+    counted: Mapping[str, Mapping[Account, RestorePlan]]
     limits: Mapping[str, LimitChange]
 
 
@@ -233,7 +235,7 @@ class RestoredBudgets(TableBudgets):
         """Count one budget, or all, again; make whole what was restored of a change of a limit.
 
         Raises:
-            As `ledger.limits.recounting.recount_budget`; ContractChangeRefused; and BudgetMissing:
+            As `ledger.budgets.restore.restore_budget`; ContractChangeRefused; and BudgetMissing:
             no pattern of the contract has it, or nothing of it is in the table. What was counted
             before stays: it may be repeated.
         """
@@ -244,7 +246,7 @@ class RestoredBudgets(TableBudgets):
             raise BudgetMissing(
                 f"nothing of a budget {budget!r} is in the table: no limit, no spend"
             )
-        counted: dict[str, Mapping[Account, Recounted]] = {}
+        counted: dict[str, Mapping[Account, RestorePlan]] = {}
         for window in looked.windows:
             counted[window.counter] = await self._counted(window, looked)
         limits: dict[str, LimitChange] = {}
@@ -257,11 +259,11 @@ class RestoredBudgets(TableBudgets):
                 counted[window.counter] = {**counted.get(window.counter, {}), **again}
         return Restored({name: changed for name, changed in counted.items() if changed}, limits)
 
-    async def _counted(self, window: Window, looked: Looked) -> Mapping[Account, Recounted]:
+    async def _counted(self, window: Window, looked: RestoreView) -> Mapping[Account, RestorePlan]:
         await self.renew()
         made = await self._made(window)
         with signed_within(self.table.view.validity, self.services.clock):
-            return await recount_budget(self.regions, window.counter, looked.entries, made)
+            return await restore_budget(self.regions, window.counter, looked.entries, made)
 
     async def _made_whole(self, window: Window) -> LimitChange | None:
         """Make the other half of a change of a limit; return what it came to, None if whole."""
@@ -282,7 +284,7 @@ class RestoredBudgets(TableBudgets):
             rights = Rights(account_in(region, terms), bucket=window.bucket)
             made[rights.account] = None
             with suppress(BudgetUndecided):
-                first = None if limit is None else created(rights, window=window, limit=limit)
+                first = None if limit is None else first_rights(rights, window=window, limit=limit)
                 made[rights.account] = first or rights
         return made
 
@@ -316,10 +318,10 @@ async def restored_budgets(
 @asynccontextmanager
 async def _opened(
     settings: Settings, *, services: Services
-) -> AsyncIterator[tuple[Regions, Store, OpenTable, Services, Terms]]:
+) -> AsyncIterator[tuple[RegionViews, Store, OpenTable, Services, Terms]]:
     opening = open_table(settings, clock=services.clock, randomness=services.randomness)
     async with opening as table:
         current = table.view.current
-        regions = Regions(table.stores, current.terms, services.clock)
+        regions = RegionViews(table.stores, current.terms, services.clock)
         home = table.stores[current.home]  # the terms name none while it is moved
         yield regions, home, table, services, current.terms

@@ -8,16 +8,20 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from ledger.budgets.budget import HOLDS_AT_ONCE, Expires
+from ledger.budgets.budget_state import BudgetState, explain_budget
+from ledger.budgets.spend_request import (
+    Granted,
+    Refused,
+    SpendOutcome,
+    checked_budgets,
+    checked_hold,
+)
 from ledger.client.requests import NamedChange, Request, query, segment, time_text
 from ledger.core import amounts, keys
 from ledger.core.amounts import check_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.limits.asked import checked_budgets, checked_hold
-from ledger.limits.budget import HOLDS_AT_ONCE, Expires
-from ledger.limits.explaining import explained
-from ledger.limits.outcomes import Granted, Refused, SpendOutcome
-from ledger.limits.state import BudgetState
 from ledger.runtime.tasks import run_all
 from ledger.wire import schemas
 from ledger.wire.budgets import budget_of, refused_of
@@ -63,7 +67,7 @@ class Hold:
         """Settle it for what it came to, 0 or more, once; repeated it returns the same.
 
         Raises:
-            As `ledger.limits.budget.Hold.settle`.
+            As `ledger.budgets.budget.Hold.settle`.
         """
         text = amounts.to_text(amounts.addend(actual))
         body = {"actual": text, "over": check_bool("over", over)}
@@ -108,7 +112,7 @@ class Hold:
 class Budgets:
     """Several budgets that one spend takes from, all or none; the narrowest comes first.
 
-    The methods are those of `ledger.limits.budget.Budgets`; what differs is listed in
+    The methods are those of `ledger.budgets.budget.Budgets`; what differs is listed in
     `ledger/docs/howto/call-from-a-client.md`.
     """
 
@@ -134,7 +138,7 @@ class Budgets:
         Raises:
             OutcomeUnknown: no answer by the end of the call; with a `key` the same call is
                 harmless, without one it would be another spend.
-            And as `ledger.limits.budget.Budgets.spend`.
+            And as `ledger.budgets.budget.Budgets.spend`.
         """
         change = Change(self.names[0], amount, note, None, key, at)
         return await self._spent("spends", change, {"wait": _waited(wait)}, timeout)
@@ -249,7 +253,7 @@ class Budget(Budgets):
         as the raise of that id.
 
         Raises:
-            As `ledger.limits.budget.Budget.create`.
+            As `ledger.budgets.budget.Budget.create`.
         """
         body: dict[str, Any] = {"limit": amounts.to_text(amounts.addend(limit))}
         if id is not None:
@@ -266,7 +270,7 @@ class Budget(Budgets):
         """Return limit, rights, grants and transfers of the budget, or its window, as shown there.
 
         Raises:
-            As `ledger.limits.budget.Budget.state`.
+            As `ledger.budgets.budget.Budget.state`.
         """
         if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
             raise InvalidInput(f"at must be an aware time, got {at!r:.80}")
@@ -278,7 +282,7 @@ class Budget(Budgets):
         Raises:
             As `state`.
         """
-        return "\n".join(explained(await self.state(at=at, timeout=timeout)))
+        return "\n".join(explain_budget(await self.state(at=at, timeout=timeout)))
 
     def _lost_limit(self, cause: str) -> OutcomeUnknown:
         return OutcomeUnknown(

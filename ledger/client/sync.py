@@ -10,13 +10,13 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Self, TypeVar
 
+from ledger.budgets.budget import Expires
+from ledger.budgets.spend_request import Granted, Refused
 from ledger.client import budgets
 from ledger.client.ledger import TIMEOUT_SECONDS
 from ledger.client.ledger import Ledger as AsyncLedger
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
-from ledger.limits.budget import Expires
-from ledger.limits.outcomes import Granted, Refused
 from ledger.runtime.portal import Opened as _Opened
 from ledger.runtime.portal import Sync as _Sync
 from ledger.runtime.portal import iterator as _iterator

@@ -11,6 +11,10 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 
+from ledger.budgets.budget import Budgets, Hold
+from ledger.budgets.budget_state import BudgetState, explain_budget
+from ledger.budgets.limit_change import LimitChange
+from ledger.budgets.spend_request import CROWDED, Granted, Refused
 from ledger.commands.budget_recovery import AnyCounter, reclaim, recount
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.record import with_outcome
@@ -18,11 +22,6 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
-from ledger.limits.budget import Budgets, Hold
-from ledger.limits.explaining import explained
-from ledger.limits.limit_change import LimitChange
-from ledger.limits.outcomes import CROWDED, Granted, Refused
-from ledger.limits.state import BudgetState
 from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid
@@ -160,7 +159,7 @@ def explain(
     if common.as_json:
         print_json([_fields(state)])
         return
-    for line in explained(state):
+    for line in explain_budget(state):
         say(line)
 
 

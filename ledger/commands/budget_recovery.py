@@ -10,12 +10,12 @@ import anyio
 import typer
 
 from ledger.administration.budgets import LostRights, Restored, lost_rights, restored_budgets
+from ledger.budgets.calendar import Window
+from ledger.budgets.lost_stake import LostStake
+from ledger.budgets.rights import Account
 from ledger.commands.options import amount_of
 from ledger.core import amounts
 from ledger.core.errors import ContractChangeRefused, InvalidInput
-from ledger.limits.calendar import Window
-from ledger.limits.lost import Stake
-from ledger.limits.rights import Account
 from ledger.runtime.command_line import AsJson, Config
 from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
@@ -53,7 +53,7 @@ def reclaim(
     at_most = _most_of(most)
     opening = partial(lost_rights, settings, lost, services=Services.of())
 
-    async def look() -> tuple[list[Window], list[tuple[Window, Account, Stake]]]:
+    async def look() -> tuple[list[Window], list[tuple[Window, Account, LostStake]]]:
         async with opening() as rights:
             counters = await rights.counters(counter or None)
             torn = [window for window in counters if not await rights.is_whole(window)]

@@ -12,7 +12,7 @@ from ledger.commands.leased_run import LeasedRun
 from ledger.commands.regions import HomeOptions, HomeRegion, home_or
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
-from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
+from ledger.primitives.leases.lease_rules import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.command_options import spread_options

@@ -22,7 +22,7 @@ import anyio.abc
 
 from ledger.commands import lease_guard
 from ledger.primitives.leases import Lease, LeaseGrant, NotHeld
-from ledger.primitives.leases.environment import environment_of
+from ledger.primitives.leases.grant_environment import environment_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.signals import STOPPED_BY_SIGNAL
 from ledger.runtime.tasks import background_tasks

@@ -19,7 +19,7 @@ def names_no_grant(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an entry says of the budgets that it was spent from (`ledger.limits`).
+    """What an entry says of the budgets that it was spent from (`ledger.budgets`).
 
     `grants` are the names of the grants that pay for it. `hold` is when a hold expires, in whole
     seconds since 1970, `resolved` how it ended: settled, void or expired; of what was let through,

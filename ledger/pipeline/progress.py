@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from ledger.pipeline.sources.places import place_of
+from ledger.pipeline.sources.file_positions import place_of
 from ledger.runtime.metrics import summed
 
 
@@ -44,7 +44,7 @@ def figures(registry: CollectorRegistry) -> Figures:
 
 
 @dataclass(slots=True)
-class Progress:
+class LaneProgress:
     """Lanes of files on their way into the totals: how many bytes of the files they show.
 
     `problems` are what keeps the run from having taken in everything.

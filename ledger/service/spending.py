@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
+from ledger.budgets.initial_shares import WEIGHT_MAX
+from ledger.budgets.raise_ids import CHARACTERS_MAX
+from ledger.budgets.spend_request import BUDGETS_MAX
 from ledger.core.errors import InvalidInput
-from ledger.limits.asked import BUDGETS_MAX
-from ledger.limits.raises import CHARACTERS_MAX
-from ledger.limits.shares import WEIGHT_MAX
 from ledger.service.asking import (
     WAIT_SECONDS_MAX,
     Above0,

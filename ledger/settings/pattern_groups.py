@@ -83,13 +83,13 @@ ROLLING_MAX = 366 * 86_400.0
 
 
 class BudgetSettings(Group):
-    """How the limits of some counters are kept, see `ledger.limits`.
+    """How the limits of some counters are kept, see `ledger.budgets`.
 
     With a `window` each hour, day or month of `zone`, an IANA time zone, is a budget of its own,
     which may be spent from for `late` after its end. With `rolling` the limit is that of any span
-    so long: what was spent comes back, in 24 parts (`ledger.limits.rolling`). `grant_life` is for
-    how long a process may spend what it was granted: with the signature's lifetime it is how long a
-    crash keeps that away.
+    so long: what was spent comes back, in 24 parts (`ledger.budgets.rolling_limits`). `grant_life`
+    is for how long a process may spend what it was granted: with the signature's lifetime it is how
+    long a crash keeps that away.
     """
 
     window: WindowName = "none"

@@ -109,7 +109,7 @@ class PipelineSettings(Group):
     in `state_table`, if that is named, which the compactor's search does not read.
     `ledger pipeline forget` deletes the states of records whose own time is longer ago than
     `keep_states`; later versions of such records are refused. `adapt` names a function that
-    converts each record before it is read (`ledger.pipeline.core.adapting`).
+    converts each record before it is read (`ledger.pipeline.core.record_adapter`).
     """
 
     if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ledger.core.watches import Crossing, Phase, Watch
 from ledger.feed.page import FeedPage
 from ledger.ledger import Ledger, live_settings, store_here
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant
+from ledger.primitives.leases.lease_rules import LeaseGrant
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.watching.deciding import Decider

@@ -3,10 +3,10 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+from ledger.budgets.budget_state import BudgetState, InFlight, OpenGrant, RegionRights
+from ledger.budgets.spend_request import CROWDED, Refused
 from ledger.core import amounts
 from ledger.core.errors import BudgetExceeded
-from ledger.limits.outcomes import CROWDED, Refused
-from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
 from ledger.wire.values import Fields, seconds_of, time_text
 
 

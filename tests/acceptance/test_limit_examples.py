@@ -11,8 +11,8 @@ import httpx
 import pytest
 from support.tutorials import KEY, calling, program, spent
 
+from ledger.budgets.budget import Hold
 from ledger.core.errors import OutcomeUnknown
-from ledger.limits.budget import Hold
 from ledger.testing import MemoryGlobalTable
 
 GATEWAY = "ledger/docs/howto/hold-an-amount.md"

@@ -23,7 +23,7 @@ class Offer(NamedTuple):
 
 OFFERS = (
     Offer(
-        "ledger.limits.budget:Budget.spend",
+        "ledger.budgets.budget:Budget.spend",
         r"accepts? every change|no overdraft|not refuse to|no (write|change|region) can be refused"
         r"|no region can check|no limit (holds|across)|not for a limit|no threshold"
         r"|cannot be refused|can both sell|none can hold",
@@ -76,4 +76,4 @@ def test_a_denial_is_found() -> None:
     ):
         assert denials(f"# Page\n\n{said}\n", OFFERS[0]) == [said]
         assert denials(f"# Page\n\n{said} A budget can.\n", OFFERS[0]) == []
-    assert Path(ROOT, "ledger/limits/README.md").is_file()
+    assert Path(ROOT, "ledger/budgets/README.md").is_file()

@@ -20,11 +20,11 @@ from prometheus_client import CollectorRegistry
 
 from ledger.administration.contract import establish
 from ledger.local.engines.dynoxide import lone_table
+from ledger.pipeline.file_runs import open_stores
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.running import open_stores
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.files import FileSource
-from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, PipelineMetering
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import summed
@@ -71,7 +71,7 @@ async def cost_of(path: Path, count: int, settings: Settings) -> Cost:
     registry = CollectorRegistry()
     services = Services.of(registry=registry)
     async with open_stores(settings, REGION, services=services) as stores:
-        worker = Pipeline(
+        worker = LaneWorker(
             LanePlace(REGION, path.stem),
             FileSource(path),
             stores=stores,

@@ -25,7 +25,7 @@ from ledger.core.errors import (
 )
 from ledger.core.reconciliation import Reconciled
 from ledger.primitives.counters import METHODS, Counter, ItemCounter, new_token
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store

@@ -6,7 +6,7 @@ import pytest
 from support.engines import REGIONS
 
 from ledger import Granted, Table
-from ledger.limits.reading import read_budget
+from ledger.budgets.rights_items import read_budget
 from ledger.local import LocalGlobalTable
 from ledger.store.connections import open_stores
 

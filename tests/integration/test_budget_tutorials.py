@@ -18,7 +18,7 @@ from support.tutorials import (
     three_regions,
 )
 
-from ledger.limits import fetching, sizes
+from ledger.budgets import grant_allowance, rights_fetcher
 
 GATEWAY = "ledger/docs/howto/hold-an-amount.md"
 SALE = "ledger/docs/start/budget.md"
@@ -30,8 +30,8 @@ PAUSE_SECONDS = 1.0
 @pytest.fixture(autouse=True)
 def asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a region that could not be reached be asked again after a second, however often."""
-    pauses = replace(fetching.PAUSES, longest_seconds=PAUSE_SECONDS)
-    monkeypatch.setattr(fetching, "PAUSES", pauses)
+    pauses = replace(rights_fetcher.PAUSES, longest_seconds=PAUSE_SECONDS)
+    monkeypatch.setattr(rights_fetcher, "PAUSES", pauses)
 
 
 async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) -> tuple[int, int]:
@@ -48,7 +48,7 @@ async def sell(engine: str, folder: Path, pieces: int, buyers: int, way: str) ->
 
         async def heal() -> None:
             await regions.heal()
-            await anyio.sleep(PAUSE_SECONDS + sizes.REFUSAL_SECONDS)
+            await anyio.sleep(PAUSE_SECONDS + grant_allowance.REFUSAL_SECONDS)
 
         sold = await page["sale"](
             shops, pieces, buyers, by, cut=regions.cut, heal=heal, meanwhile=lambda: None
@@ -111,7 +111,7 @@ async def test_a_key_spends_no_more_than_its_cap(engine: str, tmp_path: Path) ->
         regions.cut(THREE[2])
         made = await spend_all(calls, 60)
         await regions.heal()
-        await anyio.sleep(PAUSE_SECONDS + sizes.REFUSAL_SECONDS)
+        await anyio.sleep(PAUSE_SECONDS + grant_allowance.REFUSAL_SECONDS)
         made += await spend_all(calls, 60)
         await regions.table.wait_replicated()
         assert (made, held, {await spent(table) for table in tables}) == (8, 2, {Decimal(10)})

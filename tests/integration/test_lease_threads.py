@@ -16,7 +16,7 @@ from ledger import Table, sync
 from ledger.core.entry import Key
 from ledger.local import LocalGlobalTable
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
-from ledger.primitives.leases.state import lease_key, own_key
+from ledger.primitives.leases.lease_rules import lease_key, own_key
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from ledger.core.errors import KeyConflict, LeaseLost
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
-from ledger.primitives.leases.state import record_item
+from ledger.primitives.leases.lease_rules import record_item
 from ledger.primitives.sequences import (
     NUMBER_MAX,
     CounterSequence,

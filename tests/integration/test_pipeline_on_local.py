@@ -19,7 +19,7 @@ from ledger.pipeline.core.items import MAP_PREFIX, lane_id, position_key
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.source import ListSource
-from ledger.pipeline.stages.worker import LanePlace, Pipeline
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.connections import open_stores
@@ -69,7 +69,7 @@ async def live(
 
     faulty = {name: FaultyStore(store, decide) for name, store in stores.items()}
     with suppress(AccessDenied):
-        await Pipeline(
+        await LaneWorker(
             LanePlace(region, "lane"),
             ListSource(records),
             stores=faulty,

@@ -24,10 +24,10 @@ from typer.testing import CliRunner, Result
 from ledger.commands.main import app
 from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.pipeline.progress import Progress
-from ledger.pipeline.running import Lane, Spool, bring_in
+from ledger.pipeline.file_runs import LaneRun, Spool, bring_in
+from ledger.pipeline.progress import LaneProgress
 from ledger.pipeline.sources.dead_letters import letter_of
-from ledger.pipeline.sources.places import place_of
+from ledger.pipeline.sources.file_positions import place_of
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -302,13 +302,13 @@ async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_pa
         pipe.flush()
         spool = Spool(stream, kept)
         spool.begin()
-        lane = Lane(None, HOME, kept, tmp_path / "dead")
+        lane = LaneRun(None, HOME, kept, tmp_path / "dead")
         pipe.close()
-        progress = Progress(kept, CollectorRegistry())
+        progress = LaneProgress(kept, CollectorRegistry())
         await bring_in(lane, settings, progress, spool=spool, report=pytest.fail)
     assert kept.read_bytes() == given
     assert progress.figures().records == len(raws)
-    again = Progress(kept, CollectorRegistry())
+    again = LaneProgress(kept, CollectorRegistry())
     await bring_in(lane, settings, again, report=pytest.fail)
     assert (again.figures().records, again.bytes_counted) == (0, len(given))
     right = truth(raws)
@@ -323,8 +323,8 @@ async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path
     path, settings = tmp_path / "records.jsonl", desk.settings(pipeline=PIPELINE)
     early, late = message("F1", 1, 5, "Theta", "F"), message("F2", 1, 7, "Theta", "F")
     path.write_bytes(lines([early]))
-    lane = Lane(None, HOME, path, tmp_path / "dead", follows=True)
-    progress, told = Progress(path, CollectorRegistry()), list[str]()
+    lane = LaneRun(None, HOME, path, tmp_path / "dead", follows=True)
+    progress, told = LaneProgress(path, CollectorRegistry()), list[str]()
 
     async def until_shown(raws: list[bytes]) -> None:
         right = truth(raws)

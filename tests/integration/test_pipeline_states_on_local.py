@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from ledger.commands.main import app
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.forget import Forget
-from ledger.pipeline.core import ageing
+from ledger.pipeline.core import age_horizon
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def test_states_are_moved_and_forgotten(
     assert said.startswith(f"states lie in table states-aside: {RECORDS} moved")
     old = RECORDS // 2
     assert ran("pipeline", "forget", config=config).stdout.startswith(f"{old} records from before")
-    monkeypatch.setattr(ageing, "margin_of", lambda _settings: 0.0)
+    monkeypatch.setattr(age_horizon, "margin_of", lambda _settings: 0.0)
     late = ran("pipeline", "run", str(later), config=config).stdout
     assert f"{old} dead" in late
     with monkeypatch.context() as patched:

@@ -13,7 +13,7 @@ from ledger.administration.table_plan import Kind
 from ledger.commands import table as table_commands
 from ledger.core.errors import AccessDenied, RequestRefused, TableMissing, Unreachable
 from ledger.local import LocalGlobalTable
-from ledger.primitives.counters.marking import marker_key
+from ledger.primitives.counters.marker_items import marker_key
 from ledger.settings import Settings
 from ledger.settings.groups import Region
 from ledger.store.connections import open_store

@@ -36,7 +36,7 @@ from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
-from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
+from ledger.primitives.leases.lease_rules import LeaseRecord, record_item, record_of
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
-from ledger.pipeline.core.items import map_item, map_item_of, state_item, state_of
-from ledger.pipeline.core.records import Form, Poison, Record
-from ledger.pipeline.core.sums import (
+from ledger.pipeline.core.category_sums import (
     PART_CATEGORIES_MAX,
+    CategorySums,
     Changes,
-    Image,
     difference,
     divided,
     total,
 )
+from ledger.pipeline.core.items import map_item, map_item_of, state_item, state_of
+from ledger.pipeline.core.records import Form, Poison, Record
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
 
@@ -27,7 +27,7 @@ VALUES = st.decimals(-(10**14), 10**14, places=3)
 CATEGORIES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
 COUNTED = st.lists(st.sampled_from("xyz"), max_size=2, unique=True)
 IMAGES = st.builds(
-    Image,
+    CategorySums,
     VALUES,
     CATEGORIES.map(lambda found: tuple(sorted(found))),
     COUNTED.map(lambda found: tuple(sorted(found))),
@@ -53,7 +53,7 @@ RECORDS = st.fixed_dictionaries(
 )
 
 
-def image_changes(image: Image | None) -> dict[str, Decimal]:
+def image_changes(image: CategorySums | None) -> dict[str, Decimal]:
     """Return what an image adds, zeroes left out."""
     if image is None:
         return {}
@@ -62,7 +62,7 @@ def image_changes(image: Image | None) -> dict[str, Decimal]:
 
 
 @given(st.lists(IMAGES, max_size=8))
-def test_differences_telescope(images: Sequence[Image]) -> None:
+def test_differences_telescope(images: Sequence[CategorySums]) -> None:
     """Whatever the versions before, all differences add up to the last image alone."""
     before = [None, *images[:-1]]
     changes = [difference(one, other) for one, other in zip(before, images, strict=False)]
@@ -71,7 +71,7 @@ def test_differences_telescope(images: Sequence[Image]) -> None:
 
 @given(ARRIVALS, st.data())
 def test_committed_and_open_transitions_add_up(
-    arrivals: Sequence[tuple[str, int, Image]], data: st.DataObject
+    arrivals: Sequence[tuple[str, int, CategorySums]], data: st.DataObject
 ) -> None:
     """Versions in any order through two lanes that commit at times: each counts once."""
     state: State | None = None
@@ -111,7 +111,9 @@ def test_parts_hold_everything_once(changes: Changes) -> None:
 @given(
     IMAGES, st.integers(0, 10**38 - 1), st.dictionaries(LABELS, CHANGES.filter(bool), max_size=3)
 )
-def test_states_come_back_as_they_were(image: Image, version: int, own: dict[str, Changes]) -> None:
+def test_states_come_back_as_they_were(
+    image: CategorySums, version: int, own: dict[str, Changes]
+) -> None:
     """A state's item holds all of it, exactly."""
     state = State(version, image, HOME, {"lane": own} if own else {})
     assert state_of(state_item("T", state)) == state

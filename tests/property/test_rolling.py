@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from ledger.budgets import rights_plan, rolling_limits
+from ledger.budgets.rights import Account, Rights
 from ledger.core.budget_rules import BUCKETS
 from ledger.core.clock_offset import RegionTime
-from ledger.limits import plan, rolling
-from ledger.limits.rights import Account, Rights
 
 LIMIT = 10
 BUCKET, HORIZON, SKEW = 60, 40.0, 10.0
@@ -32,7 +32,7 @@ RETURNS = 0.2
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
 
 Rolled = Callable[..., Rights]
-SAFE: Rolled = partial(rolling.rolled, margin=MARGIN)
+SAFE: Rolled = partial(rolling_limits.roll_forward, margin=MARGIN)
 Dated = Callable[[Rights, float], Rights]
 
 
@@ -52,7 +52,7 @@ class World:
 
     random: Random
     rolled: Rolled = field(default=SAFE)
-    dated: Dated = rolling.dated
+    dated: Dated = rolling_limits.dated
     keeps_window: bool = True
     time: float = 1_000_000.0
     items: dict[Account, Rights] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class World:
     def __post_init__(self) -> None:
         """Make the items: all rights lie in the first region."""
         for account, minted in ((HERE, LIMIT), (THERE, 0)):
-            self.items[account] = plan.create(account, Decimal(minted), bucket=BUCKET)
+            self.items[account] = rights_plan.create(account, Decimal(minted), bucket=BUCKET)
 
     def clock(self) -> float:
         """Return what some process takes for the time."""
@@ -78,7 +78,7 @@ class World:
         self.time += self.random.choice((0.0, 1.0, 30.0, 200.0, WINDOW / 3))
         first = min(self.items[account].buckets, default=0)
         if first and self.random.random() < RETURNS:
-            due = rolling.returned_by(self.items[account], first, MARGIN)
+            due = rolling_limits.returned_by(self.items[account], first, MARGIN)
             self.time = max(self.time, due + self.random.choice((-MARGIN, -BUCKET, -SKEW, SKEW)))
         item = self.rolled(self.items[account], self.known())
         acts = (self.spend, self.close, self.settle, self.send)
@@ -91,7 +91,7 @@ class World:
         """Take a grant and spend all of it, under a key that may be old."""
         amount = self.random.randint(1, 6)
         since = int(self.time)
-        done = plan.take(item, Decimal(amount), since=since, expires=since + 60, token="t")
+        done = rights_plan.take(item, Decimal(amount), since=since, expires=since + 60, token="t")
         if isinstance(done, Rights):
             at = self.clock() - self.random.choice((0, HORIZON, -SKEW))
             self.entries.append(Entry(at, amount, item.account, done.version))
@@ -103,7 +103,7 @@ class World:
         if version is None:
             return None
         spent = sum(entry.amount for entry in self._under(item.account, version))
-        return plan.reclaim(item, version, Decimal(spent))
+        return rights_plan.reclaim(item, version, Decimal(spent))
 
     def settle(self, item: Rights) -> Any:
         """Settle some entry, as a hold, for less; its grant is closed or not."""
@@ -113,7 +113,7 @@ class World:
         entry = self.random.choice(held)
         has_left = self.keeps_window and entry.at + WINDOW <= self.known().most
         less = self.random.choice((1, entry.amount))
-        done = plan.adjust(item, entry.version, Decimal(-less), has_left=has_left)
+        done = rights_plan.adjust(item, entry.version, Decimal(-less), has_left=has_left)
         entry.amount -= less if isinstance(done, Rights) else 0
         return done
 
@@ -122,9 +122,9 @@ class World:
         other = THERE if item.account == HERE else HERE
         if item.available <= 0:
             return None
-        done = plan.send(item, other, item.available)
+        done = rights_plan.send(item, other, item.available)
         assert isinstance(done, Rights)
-        taken = plan.take_up(self.rolled(self.items[other], self.known()), done)
+        taken = rights_plan.take_up(self.rolled(self.items[other], self.known()), done)
         assert taken is not None
         self.items[other] = self.dated(taken, self.known().most)
         return done
@@ -172,7 +172,7 @@ def test_no_span_comes_to_more_than_the_limit() -> None:
 def by_grant(item: Rights, now: float) -> Rights:
     """Date what is charged by when the oldest grant that is open began."""
     begins = min((grant.since for grant in item.grants.values()), default=now - 3 * BUCKET)
-    return rolling.dated(item, min(now, begins) - 60)
+    return rolling_limits.dated(item, min(now, begins) - 60)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +195,12 @@ def test_the_margin_is_as_long_as_it_has_to_be(margin: float, most: int) -> None
     """
     bucket = 20_000
     spent_at = (bucket + 1) * BUCKET - 1.0
-    item = replace(plan.create(HERE, Decimal(LIMIT), bucket=BUCKET), charged=Decimal(LIMIT))
-    item = rolling.dated(item, spent_at)
+    item = replace(rights_plan.create(HERE, Decimal(LIMIT), bucket=BUCKET), charged=Decimal(LIMIT))
+    item = rolling_limits.dated(item, spent_at)
     assert item.buckets.keys() == {bucket}
     first = Entry(spent_at + 2 * SKEW, LIMIT, HERE, 2)
-    again_at = rolling.returned_by(item, bucket, margin)
-    item = rolling.rolled(item, RegionTime(again_at, again_at), margin=margin)
+    again_at = rolling_limits.returned_by(item, bucket, margin)
+    item = rolling_limits.roll_forward(item, RegionTime(again_at, again_at), margin=margin)
     assert item.available == LIMIT
     second = Entry(again_at - SKEW - HORIZON, LIMIT, HERE, 3)
     assert World(Random(0), entries=[first, second]).most() == most  # noqa: S311

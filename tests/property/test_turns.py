@@ -13,8 +13,8 @@ from support.clients import together
 from support.guarding import event
 
 from ledger.primitives.versions import Busy, Handled, Skipped
-from ledger.primitives.versions.state import Rules
-from ledger.primitives.versions.turns import Turns
+from ledger.primitives.versions.turn_queue import Turns
+from ledger.primitives.versions.version_rules import VersionRules
 from ledger.testing.clock import START
 
 Fate = Literal["handled", "fails", "busy", "cancelled"]
@@ -108,7 +108,7 @@ class Run:
 
 async def run_all(arrivals: list[Arrival], waiting_max: int) -> None:
     """Hand in all of them; afterwards none waits, and none has a turn."""
-    turns = Turns(rules=Rules(), clock=LoopClock(), owner="me", waiting_max=waiting_max)
+    turns = Turns(rules=VersionRules(), clock=LoopClock(), owner="me", waiting_max=waiting_max)
     run = Run(turns)
     await together([partial(run.call, arrival) for arrival in arrivals])
     assert run.ended == len(arrivals)

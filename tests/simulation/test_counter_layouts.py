@@ -17,7 +17,7 @@ from support.ledgers import HOME
 
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.counters import ItemCounter
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.store.writes import Applied, Unknown
 
 Result = TypeVar("Result")

@@ -11,11 +11,11 @@ from support.schedules import Bounds, Turns, every
 from support.tiers import LONG
 
 from ledger.core.errors import MethodConflict
-from ledger.primitives.counters import ItemCounter, adding
+from ledger.primitives.counters import ItemCounter, addition
 from ledger.primitives.counters import layout as layouts
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.primitives.counters.layout import Layout
-from ledger.primitives.counters.layouts import CounterLayout
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.layout_changes import CounterLayout
 from ledger.store.conditions import AllOf
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -187,8 +187,8 @@ def test_every_order_of_a_change_of_method(method: str, other: str, bounds: Boun
 @pytest.mark.slow
 def test_without_the_fence_the_maximum_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: writes that do not look at the layout of their item."""
-    monkeypatch.setattr(adding, "stands", lambda *_: AllOf(()))
-    monkeypatch.setattr(adding, "both", lambda _, other: other)
+    monkeypatch.setattr(addition, "stands", lambda *_: AllOf(()))
+    monkeypatch.setattr(addition, "both", lambda _, other: other)
     _, problems = wrong(FEW, partial(two_add, "marker", 1, 2))
     assert any("of 3" in text for _, texts in problems for text in texts)
 
@@ -237,6 +237,6 @@ def test_a_reader_sees_no_piece_twice_or_never() -> None:
 
 def test_without_the_number_of_moves_a_reader_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: shards of before and after a move are added up."""
-    monkeypatch.setattr("ledger.primitives.counters.items.moves_of", lambda _: 0)
+    monkeypatch.setattr("ledger.primitives.counters.item_counter.moves_of", lambda _: 0)
     _, problems = wrong(Bounds(switches=2), moving)
     assert problems

@@ -14,7 +14,7 @@ from support.clients import Client, Clients, together
 
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.leases import lease as lease_module
-from ledger.primitives.leases.pace import Pace
+from ledger.primitives.leases.poll_pace import PollPace
 
 FEW, MANY = 100, 1_000
 TERMS = LeaseTerms()
@@ -30,7 +30,7 @@ class Crowd:
     read_units: float
 
 
-class FixedPace(Pace):
+class FixedPace(PollPace):
     """Looks at fixed intervals, as before: contenders that began together stay together."""
 
     def beaten(self) -> None:
@@ -91,7 +91,7 @@ def test_negative_twin_at_a_fixed_pace_a_crowd_stays_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As before: 0.16 s a turn, at 13 write and 52 read units."""
-    monkeypatch.setattr(lease_module, "Pace", FixedPace)
+    monkeypatch.setattr(lease_module, "PollPace", FixedPace)
     took = loop.run(partial(crowd, MANY))
     assert took.turn_seconds > 0.15
     assert took.write_units > 11

@@ -9,15 +9,15 @@ from support.budgets import AT_HOME, access_to, spend_item
 from support.ledgers import HOME, LOCAL, make_settings
 from support.schedules import Bounds, Turns, every
 
+from ledger.budgets import fail_open, rights_plan
+from ledger.budgets.administrator import BudgetAdministrator
+from ledger.budgets.calendar import Window
+from ledger.budgets.fail_open import FailOpen, FailOpenSpend
+from ledger.budgets.grant_closing import RegionViews, charge_open
+from ledger.budgets.rights import GrantName
+from ledger.budgets.rights_items import read_local_rights
+from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core.entry import GRANT, RESOLVED, Item, key_of
-from ledger.limits import let_through, plan
-from ledger.limits.administering import Administrator
-from ledger.limits.calendar import Window
-from ledger.limits.let_through import LetThrough, Through
-from ledger.limits.reading import read_own
-from ledger.limits.reclaiming import Regions, charge_open
-from ledger.limits.rights import GrantName
-from ledger.limits.spends import is_open, spend_of
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Has
 from ledger.store.memory import MemoryStore
@@ -28,7 +28,7 @@ from ledger.testing.clock import START, ManualClock
 
 BUDGET, LIMIT, AMOUNT = "key/42", 15, 3
 ENTRY = spend_item(AMOUNT, GrantName(AT_HOME, 0), at=START, counter=BUDGET)
-_mark = let_through._mark
+_mark = fail_open._mark
 
 
 def limited() -> Settings:
@@ -44,8 +44,8 @@ async def sends(store: Store) -> None:
 
 async def charges(store: Store) -> None:
     """Charge it as the process that let it through."""
-    own = LetThrough(access_to(store, limited()))
-    own.add(key_of(ENTRY), Through.of(BUDGET, [Window(BUDGET, BUDGET)], AT_HOME))
+    own = FailOpen(access_to(store, limited()))
+    own.add(key_of(ENTRY), FailOpenSpend.of(BUDGET, [Window(BUDGET, BUDGET)], AT_HOME))
     await own.charge()
 
 
@@ -54,13 +54,13 @@ async def passes(store: Store) -> None:
     page = await store.query(Query(BUDGET))
     spends = {key_of(item): spend_of(item) for item in page.items if is_open(item)}
     found = {key: spend for key, spend in spends.items() if spend is not None}
-    regions = Regions({HOME: store}, limited().terms, ManualClock(instant=True))
+    regions = RegionViews({HOME: store}, limited().terms, ManualClock(instant=True))
     await charge_open(regions, found)
 
 
 async def grants(store: Store) -> None:
     """Take a grant, as another process that spends."""
-    take = partial(plan.take, amount=Decimal(2), since=0, expires=60, token="another")
+    take = partial(rights_plan.take, amount=Decimal(2), since=0, expires=60, token="another")
     items = access_to(store, limited()).here
     await items.change(BUDGET, AT_HOME, take, seconds=5)
 
@@ -76,10 +76,10 @@ WORK: dict[str, Callable[[Store], Awaitable[None]]] = {
 async def let_through_once(turns: Turns) -> tuple[Item | None, int]:
     """Let all of them run; return the entry at rest, and what is charged once a pass was there."""
     at_rest = MemoryStore(HOME, turns.table)
-    await Administrator(access_to(at_rest, limited())).create(BUDGET, LIMIT)
+    await BudgetAdministrator(access_to(at_rest, limited())).create(BUDGET, LIMIT)
     await turns.run_works(WORK)
     await passes(at_rest)
-    rights = await read_own(at_rest, BUDGET, AT_HOME)
+    rights = await read_local_rights(at_rest, BUDGET, AT_HOME)
     assert rights is not None
     return turns.table.get(key_of(ENTRY)), int(rights.charged)
 
@@ -111,6 +111,6 @@ def test_a_mark_without_its_condition_is_caught(monkeypatch: pytest.MonkeyPatch)
         marked = _mark(*parts)  # type: ignore[arg-type]
         return Update(marked.key, set=marked.set, condition=Has(GRANT))
 
-    monkeypatch.setattr(let_through, "_mark", marked_anyway)
+    monkeypatch.setattr(fail_open, "_mark", marked_anyway)
     found = {charged for _, (_, charged) in every(Bounds(switches=2), let_through_once)}
     assert 2 * AMOUNT in found

@@ -8,11 +8,11 @@ from support.budgets import access_to
 from support.ledgers import HOME, LOCAL, make_settings
 from support.schedules import Bounds, Turns, every
 
+from ledger.budgets.administrator import BudgetAdministrator
+from ledger.budgets.limit_change import LimitChange
+from ledger.budgets.limit_changer import LimitChanger
+from ledger.budgets.region_access import RegionAccess
 from ledger.core.errors import BudgetMissing, LedgerError
-from ledger.limits.administering import Administrator
-from ledger.limits.changing import LimitChanger
-from ledger.limits.limit_change import LimitChange
-from ledger.limits.region_access import RegionAccess
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 
@@ -40,7 +40,7 @@ async def lowered(changer: LimitChanger) -> LimitChange:
 async def two_operators(limit: int, window: str, turns: Turns) -> tuple[set[str], LimitChange]:
     """Raise and lower, then repeat the raise: return what was acknowledged, and the rest."""
     at_rest = access_of(MemoryStore(HOME, turns.table), window)
-    await Administrator(at_rest).create(BUDGET, limit)
+    await BudgetAdministrator(at_rest).create(BUDGET, limit)
     done: set[str] = set()
 
     async def operator(name: str, call: Call) -> None:
@@ -94,7 +94,7 @@ async def two_deliveries(window: str, turns: Turns) -> tuple[set[str], LimitChan
         try:
             await LimitChanger(access).raise_limit(BUDGET, MORE, "first", None)
         except BudgetMissing:
-            await Administrator(access).create(BUDGET, MORE, raise_id="first")
+            await BudgetAdministrator(access).create(BUDGET, MORE, raise_id="first")
 
     async def process(name: str) -> None:
         try:

@@ -19,7 +19,7 @@ from support.ledgers import HOME
 from ledger.core.entry import Item, Key
 from ledger.core.errors import StoreError
 from ledger.primitives.versions import ConditionGuard, Skipped, version_of
-from ledger.primitives.versions.many import ManyPuts, Versioned
+from ledger.primitives.versions.condition import ManyPuts, Versioned
 from ledger.store.conditions import Condition
 from ledger.store.writes import Unknown
 
@@ -119,7 +119,7 @@ def test_mutant_without_a_condition_older_overwrites_newer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same without the condition on the version is found out by the same judge."""
-    monkeypatch.setattr("ledger.primitives.versions.state.Rules.newer", no_condition)
+    monkeypatch.setattr("ledger.primitives.versions.version_rules.VersionRules.newer", no_condition)
     assert found_out() > len(SEEDS) / 2
 
 

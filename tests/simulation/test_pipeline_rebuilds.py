@@ -8,7 +8,7 @@ import pytest
 from proof.simulator import loop, store
 from support.rebuilds import MUTANTS, RebuiltWorld
 
-from ledger.pipeline.auditing import checkpoints
+from ledger.pipeline.auditing import scan_checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def small_pages() -> Iterator[None]:
     """Read few items at once, and keep the place after each."""
     with (
         patch.object(store, "SCAN_PAGE_ITEMS_MAX", 5),
-        patch.object(checkpoints, "CHECKPOINT_PAGES", 1),
+        patch.object(scan_checkpoints, "CHECKPOINT_PAGES", 1),
     ):
         yield
 

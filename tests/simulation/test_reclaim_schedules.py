@@ -11,12 +11,12 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST, make_settings
 from support.schedules import Bounds, Turns, every
 from support.tiers import LONG
 
+from ledger.budgets import reclaim
+from ledger.budgets.grant_closing import RegionViews
+from ledger.budgets.reclaim import ARRIVED_SECONDS, reclaim_lost
+from ledger.budgets.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.budgets.rights_plan import create
 from ledger.core.errors import LedgerError
-from ledger.limits import losing
-from ledger.limits.losing import ARRIVED_SECONDS, reclaim_lost
-from ledger.limits.plan import create
-from ledger.limits.reclaiming import Regions
-from ledger.limits.rights import Account, Rights, key_of, rights_item, rights_of
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -32,14 +32,14 @@ def settings_of() -> Settings:
     return make_settings(budgets={"key/*": {}}, regions={HOME: LOCAL, WEST: LOCAL})
 
 
-def regions_by(store: Store) -> Regions:
+def regions_by(store: Store) -> RegionViews:
     """Return home and west, a day after south was lost.
 
     Both are one table: what one writes the other shows at once. Here it is about orders.
     """
     lost = {"lost": (SOUTH,), "given_up_at": START, "generation": 2}
     terms = replace(settings_of().terms, **lost)  # type: ignore[arg-type]
-    return Regions({HOME: store, WEST: store}, terms, ManualClock(LATER, instant=True))
+    return RegionViews({HOME: store, WEST: store}, terms, ManualClock(LATER, instant=True))
 
 
 async def reclaims(store: Store) -> None:
@@ -109,7 +109,7 @@ def test_minted_in_whichever_item_there_is_it_may_be_minted_twice(
         def first(*_: object) -> Account:
             return AT_WEST if turns.table.get(key_of(COUNTER, AT_HOME)) is None else AT_HOME
 
-        monkeypatch.setattr(losing, "account_in", first)
+        monkeypatch.setattr(reclaim, "account_in", first)
         return sum((amount for amount, _ in await minted(turns)), start=Decimal(0))
 
     assert LIMIT + 30 in {found for _, found in every(Bounds(switches=1), world)}

@@ -36,7 +36,7 @@ from ledger.primitives.versions import (
     is_tombstone,
     version_of,
 )
-from ledger.primitives.versions.state import DELETED
+from ledger.primitives.versions.version_rules import DELETED
 from ledger.store.conditions import Condition, Has
 from ledger.store.writes import Action, Applied, Check, Delete, Unknown, Update
 

@@ -16,11 +16,11 @@ from support.ledgers import AWAY, HOME, make_services, services_of
 from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.auditing.again import Rebuilt
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
-from ledger.pipeline.auditing.rebuild import Rebuild
-from ledger.pipeline.auditing.tasks import silent
+from ledger.pipeline.auditing.rebuild import StateRebuild
+from ledger.pipeline.auditing.reread import RereadResult
+from ledger.pipeline.auditing.task import quiet_store
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.sources.source import Source
@@ -126,7 +126,10 @@ class AuditedWorld(PipelineWorld):
 
 
 async def audited(
-    store: Store, on_progress: Callable[[str], None] = silent, *, clock: ManualClock | None = None
+    store: Store,
+    on_progress: Callable[[str], None] = quiet_store,
+    *,
+    clock: ManualClock | None = None,
 ) -> Report:
     """Audit one region's table."""
     settings, clock = _one_region(store), clock or ManualClock(instant=True)
@@ -162,12 +165,12 @@ async def rebuilt(
     store: Store,
     *sources: Source,
     is_dry: bool = False,
-    on_progress: Callable[[str], None] = silent,
+    on_progress: Callable[[str], None] = quiet_store,
     seed: int = 7,
     **pipeline: Any,
-) -> Rebuilt:
+) -> RereadResult:
     """Rebuild one region's states under these settings."""
-    rebuild = Rebuild(
+    rebuild = StateRebuild(
         {store.region: store},
         _one_region(store, **pipeline),
         services=make_services(seed=seed),

@@ -9,15 +9,15 @@ from typing import Any
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST, make_services
 
+from ledger.budgets.grant_closing import RegionViews
+from ledger.budgets.region_access import RegionAccess
+from ledger.budgets.rights import Account, GrantName, Rights, rights_item, rights_of
+from ledger.budgets.rights_plan import create, take
+from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.clock_offset import RegionTime
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
-from ledger.limits.plan import create, take
-from ledger.limits.reclaiming import Regions
-from ledger.limits.region_access import RegionAccess
-from ledger.limits.rights import Account, GrantName, Rights, rights_item, rights_of
-from ledger.limits.spends import Spend, spend_attributes
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -89,7 +89,7 @@ def spend_item(
 ) -> Item:
     """Return the entry of a spend, or of a hold that expires then."""
     key = str(entry_id(at, suffix))
-    spend = Spend(key, Decimal(amount), grants, hold)
+    spend = SpendRecord(key, Decimal(amount), grants, hold)
     return {**entry_item(Entry(counter, key, Decimal(-amount))), **spend_attributes(spend)}
 
 
@@ -118,6 +118,6 @@ def limited_settings(*, on_expiry: str = "void", **overrides: Any) -> Settings:
     return compactor_settings(**overrides).replace(budgets={"counter": rule, "team": rule})
 
 
-def regions_of(world: World, **overrides: Any) -> Regions:
+def regions_of(world: World, **overrides: Any) -> RegionViews:
     """Return the regions of a world, under the terms of `limited_settings`."""
-    return Regions(world.regions.replicas, limited_settings(**overrides).terms, world.clock)
+    return RegionViews(world.regions.replicas, limited_settings(**overrides).terms, world.clock)

@@ -18,7 +18,7 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.signatures import NetKeys
 from ledger.core.values import Entry
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
+from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_of
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store

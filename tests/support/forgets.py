@@ -35,14 +35,14 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.auditing import forget as forgetting
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.forget import Forget, Forgotten
-from ledger.pipeline.core.ageing import Horizon, horizon
+from ledger.pipeline.core.age_horizon import AgeHorizon, horizon
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.stages import state_stage
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_batch import StateBatch
 from ledger.pipeline.stages.state_stage import StateStage
-from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, PipelineMetering
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -115,12 +115,14 @@ class ForgettingWorld(PipelineWorld):
         self.lanes = self._lanes()
         self.pause_seconds = self._chance.choice((1.0, 10.0, 40.0))
 
-    def worker(self, lane: Lane, health: Reliability, *, batch_max: int | None = None) -> Pipeline:
+    def worker(
+        self, lane: Lane, health: Reliability, *, batch_max: int | None = None
+    ) -> LaneWorker:
         """Return a worker with a clock and settings of its own."""
         self._workers += 1
         name, chance = f"worker {self._workers}", self._chance
         process = self._process(name, health)
-        return Pipeline(
+        return LaneWorker(
             LanePlace(lane.region, lane.name),
             SlowSource(lane.records, stream(self.seed, f"source {name}"), self.pause_seconds),
             stores={name: SimStore(process, name, self.faults) for name in (HOME, AWAY)},
@@ -235,11 +237,11 @@ def _messages(chance: Random) -> list[bytes]:
     ]
 
 
-def _never_too_old(lane: LaneState, form: Form, settings: Settings) -> Horizon:
+def _never_too_old(lane: LaneState, form: Form, settings: Settings) -> AgeHorizon:
     return replace(horizon(lane, form, settings), forgotten=0, settled=None)
 
 
-def _at_once(lane: LaneState, form: Form, settings: Settings) -> Horizon:
+def _at_once(lane: LaneState, form: Form, settings: Settings) -> AgeHorizon:
     return replace(horizon(lane, form, settings), settled=None)
 
 

@@ -12,11 +12,11 @@ from support.ledgers import HOME, make_services, seeded, services_of
 
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import NO_OWNER, LeaseTerms
+from ledger.primitives.leases.lease_rules import NO_OWNER, LeaseTerms
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard, Skipped
 from ledger.primitives.versions.lock import GuardOptions
-from ledger.primitives.versions.state import LOCK_SORT_KEY
-from ledger.primitives.versions.turns import Turns
+from ledger.primitives.versions.turn_queue import Turns
+from ledger.primitives.versions.version_rules import LOCK_SORT_KEY
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store

@@ -10,9 +10,9 @@ from ledger.pipeline.core.items import position_key
 from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadLetters
+from ledger.pipeline.sources.dead_letters import DeadLetterList, LetterSink
 from ledger.pipeline.sources.source import ListSource, Source
-from ledger.pipeline.stages.worker import LanePlace, OnCounted, Pipeline, PipelineMetering
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, OnCounted, PipelineMetering
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
@@ -27,18 +27,18 @@ def lane_worker(
     *,
     lane: str = "lane",
     region: str = HOME,
-    letters: DeadLetters | None = None,
+    letters: LetterSink | None = None,
     metrics: PipelineMetrics | None = None,
     ledger_metrics: Metrics | None = None,
     clock: ManualClock | None = None,
     on_counted: OnCounted | None = None,
     settings: Settings | None = None,
     **pipeline: Any,
-) -> Pipeline:
+) -> LaneWorker:
     """Return a worker of a lane, on a clock whose sleeps are over at once."""
     if not isinstance(stores, Mapping):
         stores = {region: stores or MemoryStore(region)}
-    return Pipeline(
+    return LaneWorker(
         LanePlace(region, lane),
         ListSource(records) if isinstance(records, Sequence) else records,
         stores=stores,

@@ -10,7 +10,7 @@ from support.ledgers import services_of
 from ledger.core.entry import Item, Key
 from ledger.core.errors import Unreachable
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
+from ledger.primitives.leases.lease_rules import LeaseTerms, lease_key, record_item, record_of
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store

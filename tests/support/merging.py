@@ -25,7 +25,7 @@ from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
 from ledger.demo.harness.tagged import CHANGES_MAX, amount
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.runtime.clock import ElapsedTime
 from ledger.store.conditions import Absent
 from ledger.store.writes import Check, Put

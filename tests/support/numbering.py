@@ -18,7 +18,7 @@ from support.ledgers import HOME, sample
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
-from ledger.primitives.sequences.sort_key import AppendOptions
+from ledger.primitives.sequences.sort_key_sequence import AppendOptions
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore

@@ -5,11 +5,11 @@ from decimal import Decimal
 from hypothesis import strategies as st
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
 
+from ledger.budgets import hold_rules, lost_stake, rights_plan
+from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
+from ledger.budgets.rights_plan import SpendPlan
+from ledger.budgets.spend_record import SpendRecord, charge_of, held_of
 from ledger.core.amounts import EXACT, total_wide
-from ledger.limits import holds, lost, plan
-from ledger.limits.plan import Spent
-from ledger.limits.rights import Account, Difference, GrantName, Rights
-from ledger.limits.spends import Spend, charge_of, held_of
 
 ZERO = Decimal(0)
 LIMIT = 100
@@ -28,12 +28,14 @@ class Past:
 
     def __init__(self) -> None:
         shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
-        self.items = [[plan.create(account, Decimal(share))] for account, share in shares.items()]
-        self.entries: list[list[Spend]] = []
-        self.settled: dict[GrantName, dict[str, Difference]] = {}
+        self.items = [
+            [rights_plan.create(account, Decimal(share))] for account, share in shares.items()
+        ]
+        self.entries: list[list[SpendRecord]] = []
+        self.settled: dict[GrantName, dict[str, LateCharge]] = {}
 
     @property
-    def spends(self) -> list[Spend]:
+    def spends(self) -> list[SpendRecord]:
         """The entries as they are by now."""
         return [versions[-1] for versions in self.entries]
 
@@ -49,9 +51,9 @@ class Past:
         self, item: Rights, other: Rights, kind: str, amount: Decimal, beside: int
     ) -> object:
         if kind == "take":
-            return plan.take(item, amount, since=0, expires=60, token="t")
+            return rights_plan.take(item, amount, since=0, expires=60, token="t")
         if kind == "send":
-            return plan.send(plan.take_up(item, other) or item, other.account, amount)
+            return rights_plan.send(rights_plan.take_up(item, other) or item, other.account, amount)
         if kind in {"settle", "apart"}:
             return self._resolved(item, amount - 1, by_owner=kind == "settle")
         return self._granted(item, kind, amount, beside)
@@ -61,13 +63,13 @@ class Past:
             name = GrantName(item.account, version, "b")
             used = charge_of(self.spends, name)
             if kind == "top up":
-                return plan.top_up(item, version, amount, expires=60)
+                return rights_plan.top_up(item, version, amount, expires=60)
             if kind == "close":
                 return self._closed(item, name, used, by_owner=beside == 1)
             unadjusted = item.adjusted.get(version, ZERO).copy_negate()
             if total_wide((used, unadjusted, amount)) <= grant.amount:
                 hold = 1 if kind == "hold" else None
-                self.entries.append([Spend(f"{len(self.entries)}", amount, (name,), hold)])
+                self.entries.append([SpendRecord(f"{len(self.entries)}", amount, (name,), hold)])
                 return item
         return item
 
@@ -76,30 +78,30 @@ class Past:
             [name] = versions[-1].grants
             if name.account != item.account or not versions[-1].is_open_hold:
                 continue
-            resolved = holds.settle(versions[-1], actual)
+            resolved = hold_rules.settle(versions[-1], actual)
             if not by_owner:
-                done = holds.charge_apart(resolved, {"b": item}, now=0.0)
-                if isinstance(done, plan.Short):
+                done = hold_rules.charge_apart(resolved, {"b": item}, now=0.0)
+                if isinstance(done, rights_plan.TooFewRights):
                     continue
                 versions.append(done.resolved.after)
                 return done.items[0]
             if name.version in item.grants and resolved.difference <= 0:
                 versions.append(resolved.after)
                 kept = self.settled.setdefault(name, {})
-                kept[resolved.after.id] = Difference(resolved.difference, 0)
+                kept[resolved.after.id] = LateCharge(resolved.difference, 0)
                 return item
         return item
 
     def _closed(self, item: Rights, name: GrantName, used: Decimal, *, by_owner: bool) -> object:
         settled = self.settled.get(name, {})
         if not by_owner and not settled:  # by reading: minutes after its owner settled anything
-            return plan.reclaim(item, name.version, used, held=held_of(self.spends, name))
+            return rights_plan.reclaim(item, name.version, used, held=held_of(self.spends, name))
         known = used - item.adjusted.get(name.version, ZERO)
         held = sum((one.amount for one in self._open_to_its_owner(name)), ZERO)
-        spent = Spent(known, is_sure=True, held=held, resolved=settled)
-        return plan.close(item, name.version, spent)
+        spent = SpendPlan(known, is_sure=True, held=held, resolved=settled)
+        return rights_plan.close(item, name.version, spent)
 
-    def _open_to_its_owner(self, name: GrantName) -> list[Spend]:
+    def _open_to_its_owner(self, name: GrantName) -> list[SpendRecord]:
         """Return the holds that the owner of a grant knows of, and has not resolved itself."""
         return [
             versions[0]
@@ -110,10 +112,10 @@ class Past:
         ]
 
 
-def closed(item: Rights, spends: list[Spend]) -> Rights:
+def closed(item: Rights, spends: list[SpendRecord]) -> Rights:
     """Return an item whose grants were closed by their entries."""
     for version in item.grants:
-        after = plan.reclaim(
+        after = rights_plan.reclaim(
             item, version, charge_of(spends, GrantName(item.account, version, "b"))
         )
         assert isinstance(after, Rights)
@@ -121,23 +123,23 @@ def closed(item: Rights, spends: list[Spend]) -> Rights:
     return item
 
 
-def reclaimed(items: dict[Account, Rights], spends: list[Spend], gone: Account) -> Decimal:
+def reclaimed(items: dict[Account, Rights], spends: list[SpendRecord], gone: Account) -> Decimal:
     """Return what can be spent once an account was reclaimed, and its holds have expired."""
     others = {}
     for account, item in items.items():
         if account != gone:
-            cut = lost.cut_off(item, gone)
+            cut = lost_stake.cut_off(item, gone)
             assert cut is not None
             others[account] = closed(cut, [one for one in spends if gone not in accounts_of(one)])
-    stake = lost.stake_of(items[gone], others.values(), spends, "b")
+    stake = lost_stake.stake_of(items[gone], others.values(), spends, "b")
     home = min(others)
-    again = lost.mint_again(others[home], gone, stake.amount)
+    again = lost_stake.mint_again(others[home], gone, stake.amount)
     assert again is not None
     for spend in spends:
         if spend.is_open_hold and gone in accounts_of(spend):
-            void = holds.void(spend)
-            apart = holds.charge_apart(void, {"b": again}, now=0.0, gone=[gone])
-            assert not isinstance(apart, plan.Short)
+            void = hold_rules.void(spend)
+            apart = hold_rules.charge_apart(void, {"b": again}, now=0.0, gone=[gone])
+            assert not isinstance(apart, rights_plan.TooFewRights)
             [again] = apart.items
     others[home] = again
     under_way = (
@@ -148,12 +150,12 @@ def reclaimed(items: dict[Account, Rights], spends: list[Spend], gone: Account) 
     return total_wide((*(item.available for item in others.values()), *under_way))
 
 
-def accounts_of(spend: Spend) -> set[Account]:
+def accounts_of(spend: SpendRecord) -> set[Account]:
     """Return the accounts of an entry's grants."""
     return {name.account for name in spend.grants}
 
 
-def applied(spends: list[Spend], gone: Account) -> Decimal:
+def applied(spends: list[SpendRecord], gone: Account) -> Decimal:
     """Return what entries come to once the holds of an account that is gone have expired."""
     return total_wide(
         one.amount for one in spends if not (one.is_open_hold and gone in accounts_of(one))

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from lab.pipeline_demo import mutants
 
 from ledger.core.sums import SumPlace
-from ledger.pipeline.core import plans, sums, transitions
+from ledger.pipeline.core import category_sums, plans, transitions
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import state_stage
@@ -44,7 +44,7 @@ def _joined(
     """Keep one open transition of a lane, from its first uncommitted image to its newest."""
     new = _advanced(state, record, lane=lane, position=position, committed=committed, at=at)
     own = new.open.get(lane, {})
-    joined = {max(own): sums.total(own.values())} if own else {}
+    joined = {max(own): category_sums.total(own.values())} if own else {}
     return replace(new, open={**new.open, lane: joined})
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ledger.core.ids import suffix_of
+from ledger.pipeline.core.category_sums import total
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import plan_reduce
-from ledger.pipeline.core.sums import total
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, BatchWrite, Delete, Put, Update

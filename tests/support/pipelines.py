@@ -25,7 +25,7 @@ from ledger.pipeline.core.items import MAP_PREFIX, PIPELINE_PREFIX
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList
-from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, PipelineMetering
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
@@ -208,12 +208,14 @@ class PipelineWorld:
         await anyio.sleep(SETTLED_SECONDS)
         self.world.end()
 
-    def worker(self, lane: Lane, health: Reliability, *, batch_max: int | None = None) -> Pipeline:
+    def worker(
+        self, lane: Lane, health: Reliability, *, batch_max: int | None = None
+    ) -> LaneWorker:
         """Return a new worker of a lane, a process of its own that remembers nothing."""
         self._workers += 1
         process = self._process(f"worker {self._workers}", health)
         draw = stream(self.seed, f"source {self._workers}")
-        return Pipeline(
+        return LaneWorker(
             LanePlace(lane.region, lane.name),
             SlowSource(lane.records, draw, self.pause_seconds),
             stores={name: SimStore(process, name, self.faults) for name in (HOME, AWAY)},

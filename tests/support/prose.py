@@ -75,7 +75,7 @@ RAISED_WITHIN_LINES = 5
 SENTENCE_WORDS_MIN = 4
 LONG_WORDS = 35
 ROW_MAX = 220
-"""Characters of a row of a table; `Limits.line` are those of other lines."""
+"""Characters of a row of a table; `Thresholds.line` are those of other lines."""
 SLACK = 3
 """Hits that a page of any length may have: of a phrase counted in 1,000 words."""
 

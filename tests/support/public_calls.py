@@ -21,10 +21,10 @@ from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import ListSource
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LaneWorker
 from ledger.primitives.counters import CollectionCounter
-from ledger.primitives.counters.registry import ITEM_METHODS
-from ledger.primitives.counters.shard import ShardItems
+from ledger.primitives.counters.catalog import ITEM_METHODS
+from ledger.primitives.counters.shards import ShardItems
 from ledger.primitives.leases import LeaseTerms
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
@@ -58,7 +58,7 @@ TERMS = LeaseTerms(lease_seconds=60, heartbeat_seconds=20)
 
 def faces() -> dict[str, type]:
     """Return every class of which `ledger.sync` has a face, and each way to count."""
-    found: dict[str, type] = {"Pipeline": Pipeline}
+    found: dict[str, type] = {"Pipeline": LaneWorker}
     for face in vars(sync).values():
         if isinstance(face, type) and issubclass(face, Sync) and face.__module__ == sync.__name__:
             (behind,) = face.__orig_bases__[0].__args__  # type: ignore[attr-defined]
@@ -116,7 +116,7 @@ class Made:
     guard: ConditionGuard
     lock: LockGuard
     importer: Importer
-    pipeline: Pipeline
+    pipeline: LaneWorker
     hold: Hold
     light: LightHold
     folder: Path
@@ -231,7 +231,7 @@ async def open_pipeline(made: Made, **options: Any) -> object:
         return opened
 
 
-def pipeline(table: Table, folder: Path, **options: Any) -> AbstractAsyncContextManager[Pipeline]:
+def pipeline(table: Table, folder: Path, **options: Any) -> AbstractAsyncContextManager[LaneWorker]:
     """Return a pipeline of one record, to be opened."""
     content = b'{"TradeID": "a", "Version": 1, "Value": "2", "Desk": "x"}'
     source = ListSource([Delivery("1", content)])

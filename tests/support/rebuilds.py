@@ -29,10 +29,10 @@ from support.pipelines import (
 
 from ledger.core.errors import FormConflict, LedgerError
 from ledger.pipeline.auditing import rebuild
-from ledger.pipeline.auditing.again import Rebuilt
 from ledger.pipeline.auditing.audit import Audit
-from ledger.pipeline.auditing.checkpoints import Checkpoints, Place
-from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.auditing.rebuild import StateRebuild
+from ledger.pipeline.auditing.reread import RereadResult
+from ledger.pipeline.auditing.scan_checkpoints import Checkpoints, ScanPosition
 from ledger.pipeline.core.items import STATE_PREFIX, STATE_SORT_KEY
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.records import Form
@@ -117,7 +117,7 @@ class RebuiltWorld(PipelineWorld):
         """Return what the totals must be in the end."""
         return right(self.messages)
 
-    async def rebuild(self, *, is_last: bool) -> Rebuilt:
+    async def rebuild(self, *, is_last: bool) -> RereadResult:
         """Rebuild once; the last run is well."""
         self._tasks += 1
         health = RELIABLE if is_last or self.chance.random() < 0.5 else ZOMBIE
@@ -202,13 +202,16 @@ def hash_of(name: str) -> int:
     return sum(name.encode())
 
 
-class HeldRebuild(Rebuild):
+class HeldRebuild(StateRebuild):
     """A rebuild that ends, once it has read everything, only when its world lets it."""
 
     world: RebuiltWorld
 
     async def _all(
-        self, sources: Mapping[str, Source], checkpoints: Checkpoints | None, begins: Place | None
+        self,
+        sources: Mapping[str, Source],
+        checkpoints: Checkpoints | None,
+        begins: ScanPosition | None,
     ) -> None:
         await super()._all(sources, checkpoints, begins)
         self.world.is_scanned = True

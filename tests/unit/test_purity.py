@@ -120,7 +120,7 @@ def test_the_pure_part_is_found() -> None:
         "compactor.plan",
         "ledger.administration.table_plan",
         "ledger.pipeline.core.transitions",
-        "ledger.primitives.leases.state",
+        "ledger.primitives.leases.lease_rules",
         "ledger.store.reads",
         "ledger.store.writes",
         "ledger.writing.plan",

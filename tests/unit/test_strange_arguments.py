@@ -51,7 +51,7 @@ from ledger.importing.form import format_of
 from ledger.opening import GivenConnections
 from ledger.pipeline.sources.source import ListSource
 from ledger.primitives.counters import new_token
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore

@@ -18,10 +18,10 @@ from ledger import (
 )
 from ledger.core.entry import Item
 from ledger.importing import Importer
-from ledger.pipeline.stages.worker import Pipeline
+from ledger.pipeline.stages.worker import LaneWorker
 from ledger.primitives.counters import Counter, ItemCounter
 from ledger.primitives.leases import Lease, LeaseGrant, NotHeld
-from ledger.primitives.leases.state import LeaseRecord, record_item
+from ledger.primitives.leases.lease_rules import LeaseRecord, record_item
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import (
     Adopted,
@@ -250,7 +250,7 @@ PAIRS = [
     (sync.LockGuard, LockGuard),
     (sync.DeadLetters, DeadLetters),
     (sync.Importer, Importer),
-    (sync.Pipeline, Pipeline),
+    (sync.Pipeline, LaneWorker),
     (sync.Table, Table),
 ]
 ITEMS_OWN = {

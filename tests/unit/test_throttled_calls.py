@@ -13,7 +13,7 @@ from support.throttled import WRITES, ThrottlingTransport, store_over
 from ledger.core.errors import StoreError, Throttled
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseTerms
+from ledger.primitives.leases.lease_rules import LeaseTerms
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.store import DynamoStore

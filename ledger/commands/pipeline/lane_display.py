@@ -5,12 +5,12 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 
-from ledger.pipeline.progress import Figures, Progress, StreamProgress
+from ledger.pipeline.progress import Figures, LaneProgress, StreamProgress
 
 BAR_CHARACTERS = 50
 
 
-def panel(progress: Progress | StreamProgress) -> Panel:
+def panel(progress: LaneProgress | StreamProgress) -> Panel:
     """Return the live panel."""
     table = Table(Column(overflow="fold"), Column(overflow="fold"), box=None, show_header=False)
     table.add_row("in the totals", _reached(progress))
@@ -23,7 +23,7 @@ def panel(progress: Progress | StreamProgress) -> Panel:
     return Panel(Group(bar, table), title="ledger pipeline", expand=False)
 
 
-def line(progress: Progress | StreamProgress) -> str:
+def line(progress: LaneProgress | StreamProgress) -> str:
     """Return the same as a plain line."""
     done = progress.figures()
     return (
@@ -32,7 +32,7 @@ def line(progress: Progress | StreamProgress) -> str:
     )
 
 
-def _reached(progress: Progress | StreamProgress) -> str:
+def _reached(progress: LaneProgress | StreamProgress) -> str:
     if isinstance(progress, StreamProgress):
         return f"{len(progress.lanes):,} lanes"
     return f"{progress.bytes_counted:,} of {progress.bytes_there():,} bytes"

@@ -13,12 +13,12 @@ from ledger.commands.options import PipelineOptions
 from ledger.core.durations import spoken
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.registry import region_key, task_of
-from ledger.pipeline.running import lane_of
+from ledger.pipeline.file_runs import lane_of
+from ledger.pipeline.sources.file_positions import place_of
 from ledger.pipeline.sources.files import FileSource
-from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.pipeline.streaming import open_stream
+from ledger.pipeline.stream_runs import open_stream
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid

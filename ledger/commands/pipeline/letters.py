@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
-from ledger.pipeline.sources.letter_files import ListedLetter, chosen, editable, listed
+from ledger.pipeline.sources.dead_letters import ListedLetter, chosen, editable, list_letters
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
 from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
@@ -66,7 +66,7 @@ def show_letters(files: Sequence[Path], *, as_json: bool) -> None:
     Raises:
         LedgerError: a file cannot be read.
     """
-    found = sorted(listed(files), key=_age)
+    found = sorted(list_letters(files), key=_age)
     if as_json:
         print_json(map(_values, found))
         return

@@ -20,10 +20,10 @@ from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
 from ledger.commands.pipeline.state_commands import forget, move_states
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.progress import Progress, StreamProgress
-from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
-from ledger.pipeline.sources.claims import files_in
-from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
+from ledger.pipeline.file_runs import LaneRun, Spool, bring_in, bring_in_all
+from ledger.pipeline.progress import LaneProgress, StreamProgress
+from ledger.pipeline.sources.file_claims import files_in
+from ledger.pipeline.stream_runs import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import new_console, print_line
@@ -122,7 +122,7 @@ def run_file(
     if file.startswith(QUEUE):
         if spool is None:
             raise InvalidInput(f"{file} requires --spool with a file that keeps its messages")
-        chosen = Lane(at.lane, place, spool, dead or _beside(spool), follows=follow)
+        chosen = LaneRun(at.lane, place, spool, dead or _beside(spool), follows=follow)
         _bring_in([chosen], settings, common, queue=file.removeprefix(QUEUE))
         return
     if "://" in file:
@@ -136,12 +136,12 @@ def run_file(
                 f"{file} is a directory: each of its files is a separate lane, with its own"
                 " FILE.dead, and cannot be followed"
             )
-        lanes = [Lane(None, place, path, _beside(path)) for path in files_in(Path(file))]
+        lanes = [LaneRun(None, place, path, _beside(path)) for path in files_in(Path(file))]
         _bring_in(lanes, settings, common)
         return
     spooling = _spool(file, spool)
     path = spooling.file if spooling else Path(file)
-    chosen = Lane(at.lane, place, path, dead or _beside(path), follows=follow)
+    chosen = LaneRun(at.lane, place, path, dead or _beside(path), follows=follow)
     _bring_in([chosen], settings, common, spool=spooling)
 
 
@@ -190,7 +190,7 @@ def replay(
         if not moved and not file.exists():
             return
     path, is_letters = prepare(file, only=only, edit=edit)
-    chosen = Lane(at.lane, place, path, again, is_letters=is_letters)
+    chosen = LaneRun(at.lane, place, path, again, is_letters=is_letters)
     _bring_in([chosen], settings, common)
 
 
@@ -242,7 +242,7 @@ def _beside(file: Path) -> Path:
 
 
 def _bring_in(
-    lanes: Sequence[Lane],
+    lanes: Sequence[LaneRun],
     settings: Settings,
     common: LaneWorkOptions,
     *,
@@ -254,7 +254,7 @@ def _bring_in(
     Raises:
         Exit: a signal stopped it before the end, or something could not be brought in.
     """
-    progress = Progress([lane.file for lane in lanes], program_registry())
+    progress = LaneProgress([lane.file for lane in lanes], program_registry())
 
     async def work(report: Callable[[str], None]) -> Signalled:
         if queue is not None:
@@ -304,7 +304,7 @@ def _bring_in_stream(
 
 def _show(
     work: Callable[[Callable[[str], None]], Awaitable[Signalled]],
-    progress: Progress | StreamProgress,
+    progress: LaneProgress | StreamProgress,
     common: LaneWorkOptions,
     *,
     region: str,

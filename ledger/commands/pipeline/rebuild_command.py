@@ -10,10 +10,10 @@ from ledger.commands.options import PipelineOptions
 from ledger.contract.open_regions import open_table
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.auditing.again import LISTED_MAX, Rebuilt
-from ledger.pipeline.auditing.rebuild import Rebuild
-from ledger.pipeline.sources.claims import LaneFile, files_in
-from ledger.pipeline.sources.contents import LINE_BYTES_MAX
+from ledger.pipeline.auditing.rebuild import StateRebuild
+from ledger.pipeline.auditing.reread import LISTED_MAX, RereadResult
+from ledger.pipeline.sources.file_claims import LaneFile, files_in
+from ledger.pipeline.sources.file_contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
@@ -64,7 +64,7 @@ def rebuild(
         raise typer.Exit(1)
 
 
-def lines_of(done: Rebuilt, *, is_dry: bool) -> list[str]:
+def lines_of(done: RereadResult, *, is_dry: bool) -> list[str]:
     """Return what a rebuild has done, line by line."""
     lines = [
         f"{category}: {amounts.to_text(change)}"
@@ -113,9 +113,9 @@ def _sources(files: Sequence[Path], settings: Settings) -> dict[str, FileSource]
 
 async def _rebuild(
     settings: Settings, sources: Mapping[str, FileSource], *, is_dry: bool
-) -> Rebuilt:
+) -> RereadResult:
     async with open_table(settings, clock=SystemClock()) as table:
-        return await Rebuild(
+        return await StateRebuild(
             table.stores,
             table.view,
             services=Services.of(),

@@ -8,7 +8,7 @@ import typer
 from ledger.commands.options import PipelineOptions
 from ledger.contract.open_regions import open_table
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.auditing.reset import Done, Reset
+from ledger.pipeline.auditing.reset import Reset, ResetResult
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
@@ -77,7 +77,7 @@ def _show_progress(line: str) -> None:
     say(line, err=True)
 
 
-async def _reset(settings: Settings, *, is_forced: bool) -> Done:
+async def _reset(settings: Settings, *, is_forced: bool) -> ResetResult:
     async with open_table(settings, clock=SystemClock()) as table:
         return await Reset(
             table.stores,

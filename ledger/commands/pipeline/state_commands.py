@@ -4,8 +4,8 @@ from ledger.commands.options import PipelineOptions
 from ledger.contract.open_regions import open_table
 from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.auditing.move import Move, Moved
+from ledger.pipeline.core.record_times import at_seconds
 from ledger.pipeline.core.state_places import shown
-from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop

@@ -28,8 +28,9 @@ from ledger.core.contract import Terms
 from ledger.core.entry import number_of
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.core.sums import SUM_PREFIX, since_of, sum_of
-from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
+from ledger.pipeline.auditing.scan_checkpoints import Checkpoints, Findings, ScanPosition
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, pages, quiet_store
+from ledger.pipeline.core.category_sums import add_in
 from ledger.pipeline.core.plans import SINCE_PREFIX, audit_name
 from ledger.pipeline.core.registry import (
     DIFFERENCE_LAST,
@@ -38,7 +39,6 @@ from ledger.pipeline.core.registry import (
     forgotten_in,
     registry_partition,
 )
-from ledger.pipeline.core.sums import add_in
 from ledger.pipeline.core.transitions import State
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.services import Services
@@ -110,7 +110,7 @@ class Audit(Task):
         settings: LiveSettings,
         *,
         services: Services,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         super().__init__(
             stores,
@@ -169,7 +169,7 @@ class Audit(Task):
             },
         }
 
-    async def _restore(self, checkpoints: Checkpoints) -> Place | None:
+    async def _restore(self, checkpoints: Checkpoints) -> ScanPosition | None:
         """Resume an interrupted audit's findings: at its cut they stay true."""
         kept = await checkpoints.read()
         if kept is None:
@@ -198,7 +198,7 @@ class Audit(Task):
                 return report
         raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
 
-    async def _take(self, found: Found) -> None:
+    async def _take(self, found: TaskFindings) -> None:
         """Record an item of a region: a state, or one that shows a lane or a category."""
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
         if (lane := self.lane_in(found)) is not None:

@@ -35,13 +35,13 @@ from dataclasses import dataclass, field, replace
 from ledger.core.clock_offset import check_offset
 from ledger.core.durations import spoken
 from ledger.core.errors import AmountOverflow, InvalidInput, LedgerError, Unreachable
-from ledger.pipeline.auditing.checkpoints import Findings
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, silent
-from ledger.pipeline.core.ageing import margin_of
+from ledger.pipeline.auditing.scan_checkpoints import Findings
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, quiet_store
+from ledger.pipeline.core.age_horizon import margin_of
 from ledger.pipeline.core.items import state_key
 from ledger.pipeline.core.plans import plan_forget
+from ledger.pipeline.core.record_times import at_seconds
 from ledger.pipeline.core.registry import forgotten_of, region_key
-from ledger.pipeline.core.times import at_seconds
 from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.services import Services
@@ -74,7 +74,7 @@ class Forget(Task):
         settings: LiveSettings,
         *,
         services: Services,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         super().__init__(
             stores,
@@ -171,7 +171,7 @@ class Forget(Task):
         )
         await self.clock.sleep(seconds)
 
-    async def _look_at(self, found: Found) -> None:
+    async def _look_at(self, found: TaskFindings) -> None:
         """Add a state that is old enough, and settled."""
         kept = self.state_in(found)
         if kept is None or kept[1].at is None or kept[1].at >= at_seconds(self._done.before):

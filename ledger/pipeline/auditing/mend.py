@@ -17,8 +17,9 @@ from decimal import Decimal
 
 from ledger.core import amounts, ids
 from ledger.core.errors import InvalidInput, Unreachable
-from ledger.pipeline.auditing.checkpoints import Findings
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
+from ledger.pipeline.auditing.scan_checkpoints import Findings
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, pages, quiet_store
+from ledger.pipeline.core.category_sums import Changes, add_in, digest, total
 from ledger.pipeline.core.items import (
     lane_id,
     map_item,
@@ -31,7 +32,6 @@ from ledger.pipeline.core.registry import (
     difference_key,
     registry_partition,
 )
-from ledger.pipeline.core.sums import Changes, add_in, digest, total
 from ledger.pipeline.core.transitions import State, beyond, without
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.services import Services
@@ -67,7 +67,7 @@ class Mend(Task):
         services: Services,
         lane: str = "",
         closes: bool = False,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
@@ -111,7 +111,7 @@ class Mend(Task):
         changes = {name: amounts.to_text(change) for name, change in self._found.items()}
         return {"records": self._records, "changes": changes}
 
-    async def _take(self, found: Found, position: str) -> None:
+    async def _take(self, found: TaskFindings, position: str) -> None:
         """Commit what the lane left open in a state, if an item is one."""
         kept = self.state_in(found)
         if kept is not None and beyond(kept[1], self._lane, position):
@@ -180,7 +180,9 @@ class Mend(Task):
         if not await self.change_lane(self._lane, known, wanted):
             raise Unreachable(f"lane {self._lane} could not be freed: run it again")
 
-    async def _commit(self, found: Found, record_id: str, state: State, position: str) -> None:
+    async def _commit(
+        self, found: TaskFindings, record_id: str, state: State, position: str
+    ) -> None:
         """Take a lane's open transitions out of a state, and put their sums into a map item."""
         store = self.stores[found.region]
         lane = lane_id(found.region, MENDED)

@@ -24,8 +24,8 @@ from functools import partial
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, Unreachable
-from ledger.pipeline.auditing.checkpoints import Findings
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, silent
+from ledger.pipeline.auditing.scan_checkpoints import Findings
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, quiet_store
 from ledger.pipeline.core.items import (
     state_item,
     state_key,
@@ -62,7 +62,7 @@ class Move(Task):
         settings: LiveSettings,
         *,
         services: Services,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         target = settings.current.pipeline.state_table or ""
         name = f"move-states to {shown(target)}"
@@ -135,7 +135,7 @@ class Move(Task):
                 await run_all(jobs, at_once=MOVES_AT_ONCE)
         await checkpoints.forget()
 
-    async def _move(self, found: Found, record_id: str, state: State) -> None:
+    async def _move(self, found: TaskFindings, record_id: str, state: State) -> None:
         """Move a state, unless a worker has, and delete it if one exists at its own place."""
         store, key = self.stores[found.region], state_key(record_id, self.pipeline)
         before = self.places.before or ""

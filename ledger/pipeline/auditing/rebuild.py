@@ -31,13 +31,22 @@ from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.core.errors import FormConflict, InvalidInput, LedgerError, Unreachable
 from ledger.core.tokens import request_token
-from ledger.pipeline.auditing.again import Judge, ReadAgain, Rebuilt
-from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.auditing.mend import MENDED, REDUCED_MAX
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
-from ledger.pipeline.core.adapting import form_of
-from ledger.pipeline.core.fingerprints import differences
+from ledger.pipeline.auditing.reread import Judge, ReadAgain, RereadResult
+from ledger.pipeline.auditing.scan_checkpoints import Checkpoints, Findings, ScanPosition
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, pages, quiet_store
+from ledger.pipeline.core.category_sums import (
+    CategorySums,
+    Changes,
+    add_in,
+    difference,
+    digest,
+    divided,
+    total,
+)
+from ledger.pipeline.core.form_fingerprints import differences
 from ledger.pipeline.core.items import lane_id, map_item, position_key, state_item
+from ledger.pipeline.core.record_adapter import form_of
 from ledger.pipeline.core.records import Lacking, Poison
 from ledger.pipeline.core.registry import (
     FORM_LAST,
@@ -48,10 +57,9 @@ from ledger.pipeline.core.registry import (
     region_key,
     registry_partition,
 )
-from ledger.pipeline.core.sums import Changes, Image, add_in, difference, digest, divided, total
 from ledger.pipeline.core.transitions import State, with_image
 from ledger.pipeline.sources.source import Source
-from ledger.pipeline.stages.homes import settled_home
+from ledger.pipeline.stages.lanes import settled_home
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
@@ -85,7 +93,7 @@ _SCANNED = ("records", "rewritten", "lacking", "refused")
 """The counts in a result that the scan makes."""
 
 
-class Rebuild(Task):
+class StateRebuild(Task):
     """One rebuild of a pipeline's states, over the stores of all regions of the table.
 
     With `is_dry` nothing is written, and nothing is required of lanes.
@@ -98,7 +106,7 @@ class Rebuild(Task):
         *,
         services: Services,
         is_dry: bool = False,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         super().__init__(
             stores,
@@ -110,13 +118,13 @@ class Rebuild(Task):
         self._form = form_of(settings.current)
         self._is_dry = is_dry
         self._has_value = True
-        self._done = Rebuilt()
+        self._done = RereadResult()
         self._marked: set[str] = set()
         self._made = dict.fromkeys(stores, 0)
         self._brought: set[str] = set()
         """Records whose states a dry run would rewrite from records read once more."""
 
-    async def run(self, sources: Mapping[str, Source] | None = None) -> Rebuilt:
+    async def run(self, sources: Mapping[str, Source] | None = None) -> RereadResult:
         """Give every state the image of the form in the settings, if it keeps what that needs.
 
         The records of `sources`, by their names, provide what states of the same version lack.
@@ -161,7 +169,10 @@ class Rebuild(Task):
         self._done.listed = list(found["listed"])
 
     async def _all(
-        self, sources: Mapping[str, Source], checkpoints: Checkpoints | None, begins: Place | None
+        self,
+        sources: Mapping[str, Source],
+        checkpoints: Checkpoints | None,
+        begins: ScanPosition | None,
     ) -> None:
         """Process records that are read once more, then every state."""
         if sources:
@@ -186,7 +197,7 @@ class Rebuild(Task):
             form,
             self.stores,
             self.read_state,
-            lambda state: isinstance(self._image(state), Image),
+            lambda state: isinstance(self._image(state), CategorySums),
             self._done,
         )
 
@@ -281,7 +292,7 @@ class Rebuild(Task):
                 if sort_key != f"{FORM_PREFIX}{self._form.fingerprint}":
                     await store.write(Delete((registry_partition(self.pipeline), sort_key)))
 
-    async def _take(self, page: Sequence[Found]) -> None:
+    async def _take(self, page: Sequence[TaskFindings]) -> None:
         """Rewrite the states of a page whose image differs."""
         kept: list[tuple[str, State]] = []
         for found in page:
@@ -303,12 +314,12 @@ class Rebuild(Task):
             if not await self._mark(lane):
                 await self._refuse([lane])
 
-    def _image(self, state: State) -> Image | Poison | Lacking:
+    def _image(self, state: State) -> CategorySums | Poison | Lacking:
         return self._form.image_of(state.kept, state.image.value if self._has_value else None)
 
     def _count(self, record_id: str, state: State) -> None:
         image = self._image(state)
-        if isinstance(image, Image):
+        if isinstance(image, CategorySums):
             return
         if isinstance(image, Lacking):
             self._done.lacking += 1
@@ -319,7 +330,7 @@ class Rebuild(Task):
 
     def _wanted(self, _record_id: str, state: State) -> State | None:
         image = self._image(state)
-        if not isinstance(image, Image) or image == state.image:
+        if not isinstance(image, CategorySums) or image == state.image:
             return None
         return with_image(state, image, state.kept)
 

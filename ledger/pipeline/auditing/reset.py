@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 
 from ledger.core.entry import Item, key_of, number_of
 from ledger.core.errors import InvalidInput, LedgerError, Unreachable
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
+from ledger.pipeline.auditing.task import TRIES_MAX, Task, TaskFindings, pages, quiet_store
+from ledger.pipeline.core.category_sums import Changes, digest, divided, total
 from ledger.pipeline.core.items import (
     MAP_PREFIX,
     POSITION_SORT_KEY,
@@ -45,7 +46,6 @@ from ledger.pipeline.core.registry import (
     region_key,
     registry_partition,
 )
-from ledger.pipeline.core.sums import Changes, digest, divided, total
 from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.services import Services
@@ -73,7 +73,7 @@ PASSES_MAX = 20
 
 
 @dataclass(slots=True)
-class Done:
+class ResetResult:
     """The result of a reset."""
 
     records: int = 0
@@ -91,7 +91,7 @@ class Reset(Task):
         *,
         services: Services,
         is_forced: bool = False,
-        on_progress: Callable[[str], None] = silent,
+        on_progress: Callable[[str], None] = quiet_store,
     ) -> None:
         super().__init__(
             stores,
@@ -105,9 +105,9 @@ class Reset(Task):
         self._positions: dict[str, str] = {}
         self._waiting: dict[str, list[tuple[str, State]]] = {}
         self._unreduced = 0
-        self._done = Done()
+        self._done = ResetResult()
 
-    async def run(self) -> Done:
+    async def run(self) -> ResetResult:
         """Take all records out of the totals, and put every lane back to its beginning.
 
         Raises:
@@ -223,7 +223,7 @@ class Reset(Task):
             await self._take(region)
             await self._reduce(lane_id(region, RESET))
 
-    async def _look_at(self, found: Found) -> None:
+    async def _look_at(self, found: TaskFindings) -> None:
         """Process an item of a region: a state, or one in a lane's partition."""
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
         own = position_key("", self.pipeline)[0]
@@ -235,7 +235,7 @@ class Reset(Task):
             if len(group) == STATES_MAX:
                 await self._take(found.region)
 
-    async def _beside(self, found: Found, lane: str, sort_key: str) -> None:
+    async def _beside(self, found: TaskFindings, lane: str, sort_key: str) -> None:
         """Find a lane by an item of it, or delete what its worker keeps: claims, notes."""
         if sort_key == POSITION_SORT_KEY or sort_key.startswith(MAP_PREFIX):
             await self._position(lane)

@@ -25,12 +25,18 @@ import anyio
 from ledger.contract.view import ContractView
 from ledger.core.errors import LedgerError, SettingsError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
-from ledger.pipeline.aws.invocations import Answer, Invocations, values_of
+from ledger.pipeline.aws.invocations import (
+    InvocationAnswer,
+    Invocations,
+    MappingCheck,
+    mappings_of,
+    open_lambda,
+    values_of,
+)
 from ledger.pipeline.aws.kinesis import KinesisClient, KinesisStream, open_kinesis
-from ledger.pipeline.aws.mappings import MappingCheck, mappings_of, open_lambda
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetters
-from ledger.pipeline.sources.streams import NOTHING, Part
+from ledger.pipeline.sources.dead_letters import LetterSink
+from ledger.pipeline.sources.source import NOTHING, StreamPart
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
@@ -51,7 +57,7 @@ STOP_MARGIN_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Context(Protocol):
+class LambdaContext(Protocol):
     """The part of Lambda's context that is used."""
 
     function_name: str
@@ -60,7 +66,7 @@ class Context(Protocol):
         """Return the milliseconds left before Lambda ends the invocation."""
 
 
-def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Bring in an event's records; returns the first that must come again, if any.
 
     Raises:
@@ -70,11 +76,11 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
 
 
 @cache
-def environment() -> "Environment":
+def environment() -> "PipelineEnvironment":
     """Return the objects that this process keeps between invocations."""
     if not is_gc_tuned():
         tune_gc()
-    return Environment(chosen_settings())
+    return PipelineEnvironment(chosen_settings())
 
 
 def chosen_settings() -> Settings:
@@ -88,7 +94,7 @@ def chosen_settings() -> Settings:
     return settings.replace(pipeline=own) if own else settings
 
 
-class Environment:
+class PipelineEnvironment:
     """An event loop with its connections, and the lanes that it knows."""
 
     def __init__(self, settings: Settings) -> None:
@@ -104,7 +110,7 @@ class Environment:
         self._mappings = MappingCheck(self._kept.mappings, self._clock)
         self._runner = new_runner()
 
-    def handle(self, event: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    def handle(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, and write what was done as metrics to the log."""
         before = values_of(self._metrics)
         answer = self._runner.run(self._answer(event, context))
@@ -113,7 +119,7 @@ class Environment:
         sys.stdout.write(self._line(answer, more, context.function_name) + "\n")
         return answer.response
 
-    async def _answer(self, event: Mapping[str, Any], context: Context) -> Answer:
+    async def _answer(self, event: Mapping[str, Any], context: LambdaContext) -> InvocationAnswer:
         await self._mappings.check(event, context.function_name)
         seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
         return await self._invocations.answer(event, seconds=max(0.0, seconds))
@@ -123,7 +129,7 @@ class Environment:
         self._runner.run(self._kept.close())
         self._runner.close()
 
-    def _line(self, answer: Answer, more: Mapping[str, float], function_name: str) -> str:
+    def _line(self, answer: InvocationAnswer, more: Mapping[str, float], function_name: str) -> str:
         now = self._clock.now()
         values = {"Records": float(len(answer.records)), "Again": float(answer.again), **more}
         if answer.records and not answer.again and (at := answer.records[-1].at) is not None:
@@ -142,7 +148,7 @@ class KeptConnections:
         self._stack = AsyncExitStack()
         self._stores: dict[str, Store] = {}
         self._views: dict[str, ContractView] = {}
-        self._queues: dict[str, DeadLetters] = {}
+        self._queues: dict[str, LetterSink] = {}
         self._streams: dict[str, KinesisClient] = {}
 
     async def settings(self, region: str) -> LiveSettings:
@@ -160,7 +166,7 @@ class KeptConnections:
             self._stores[region] = await self._stack.enter_async_context(opening)
         return self._stores[region]
 
-    async def dead_letters(self, region: str) -> DeadLetters:
+    async def dead_letters(self, region: str) -> LetterSink:
         """Return the queue that the settings name, as it is reached from a region."""
         url = self._settings.pipeline.dead_letter_queue
         if url is None:
@@ -186,7 +192,7 @@ class KeptConnections:
         stream = KinesisStream(lane.rpartition("/")[0], self._streams[region], self._clock)
         try:
             with anyio.move_on_after(LOOK_SECONDS):
-                return await stream.source(Part(lane), NOTHING).following(position)
+                return await stream.source(StreamPart(lane), NOTHING).following(position)
             reason = "its reading is throttled"
         except LedgerError as error:
             reason = str(error)

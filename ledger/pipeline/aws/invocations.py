@@ -7,11 +7,31 @@ up yet come again too, and are added up then, even if the shard never has anothe
 
     event (11..40)     committed to 30, then time is up      -> again from 31
     event (31..40)     map items of 11..30 are added up first
+
+Whether Lambda hands a stream's records over as the pipeline needs them; asked of Lambda itself.
+
+What undermines exactness is in the event source mapping, which no event shows: more than one batch
+of a shard at a time, failures that are not reported, records that are filtered out, a second
+mapping to the same function. So a function checks the mappings of its stream when it begins, and
+now and then; if it may not, it logs that and continues, since each of them is also detected by its
+effect: a gap by the lane's mark, skipped records by a dead letter.
+
+Source: Lambda API reference, ListEventSourceMappings; Developer Guide, "Process Amazon Kinesis Data
+Streams records with Lambda" (without ReportBatchItemFailures the answer is not looked at).
 """
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,17 +39,20 @@ import anyio
 from prometheus_client import Counter
 from prometheus_client.samples import Sample
 
-from ledger.core.errors import LedgerError, LeftOut
-from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
-from ledger.pipeline.core.adapting import form_of
+from ledger.core.errors import LedgerError, LeftOut, SettingsError
+from ledger.pipeline.aws.clients import open_client
+from ledger.pipeline.aws.stream_events import Event, EventBatch, read_event, response
 from ledger.pipeline.core.items import lane_id, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
+from ledger.pipeline.core.record_adapter import form_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetters
+from ledger.pipeline.sources.dead_letters import LetterSink
 from ledger.pipeline.sources.source import ListSource
-from ledger.pipeline.stages.homes import regions_of
-from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.pipeline.stages.lanes import regions_of
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, PipelineMetering
+from ledger.runtime.clock import Clock
+from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
@@ -72,7 +95,7 @@ class Connections(Protocol):
         None if there is none, or it cannot be found soon.
         """
 
-    async def dead_letters(self, region: str) -> DeadLetters:
+    async def dead_letters(self, region: str) -> LetterSink:
         """Return the destination of dead letters of a region's lanes.
 
         Raises:
@@ -81,7 +104,7 @@ class Connections(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InvocationAnswer:
     """The response to Lambda, and the counts: the records, how many of them come again."""
 
     response: dict[str, Any]
@@ -94,7 +117,7 @@ class _Lane:
     """A lane's worker, kept between events, and the records that it reads now."""
 
     name: str
-    pipeline: Pipeline = field(init=False)
+    pipeline: LaneWorker = field(init=False)
     deliveries: Sequence[Delivery] = ()
 
     def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
@@ -127,7 +150,7 @@ class Invocations:
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
         self._looked: dict[str, float] = {}
 
-    async def answer(self, event: Event, *, seconds: float) -> Answer:
+    async def answer(self, event: Event, *, seconds: float) -> InvocationAnswer:
         """Bring in an event's records, for at most this long, and return which must come again.
 
         Raises:
@@ -137,11 +160,11 @@ class Invocations:
         chosen = self._settings.pipeline
         batch = read_event(event, deletes=chosen.deletes, table=self._settings.table)
         if batch is None or not batch.deliveries:
-            return Answer(response(event))
+            return InvocationAnswer(response(event))
         lane = await self._lane(batch)
         error = await _within(seconds, lane, batch.deliveries)
         if error is None:
-            return Answer(response(event), batch.deliveries)
+            return InvocationAnswer(response(event), batch.deliveries)
         del self._lanes[lane.name]  # restarted, whatever state it was left in
         place = batch.first_after(lane.pipeline.position)
         if place is None:
@@ -151,9 +174,9 @@ class Invocations:
         failed = batch.identifiers[place]
         log.warning("lane %s: again from %s, since %s", lane.name, failed, error)
         again = len(batch.deliveries) - place
-        return Answer(response(event, [failed]), batch.deliveries, again)
+        return InvocationAnswer(response(event, [failed]), batch.deliveries, again)
 
-    async def _lane(self, batch: Batch) -> _Lane:
+    async def _lane(self, batch: EventBatch) -> _Lane:
         name = lane_id(batch.region, batch.lane)
         if name not in self._lanes:
             self._lanes[name] = await self._begin(batch, name)
@@ -162,7 +185,7 @@ class Invocations:
             self._lanes.popitem(last=False)
         return self._lanes[name]
 
-    async def _begin(self, batch: Batch, name: str) -> _Lane:
+    async def _begin(self, batch: EventBatch, name: str) -> _Lane:
         settings = await self._connections.settings(batch.region)
         own = await self._connections.store(batch.region)
         regions = await regions_of(own, settings.current)
@@ -171,7 +194,7 @@ class Invocations:
         stores[batch.region] = own
         await self._check_beginning(batch, own, settings.current.pipeline.name)
         lane = _Lane(name)
-        lane.pipeline = Pipeline(
+        lane.pipeline = LaneWorker(
             LanePlace(batch.region, batch.lane),
             lane,
             stores=stores,
@@ -182,7 +205,7 @@ class Invocations:
         )
         return lane
 
-    async def _check_beginning(self, batch: Batch, own: Store, pipeline: str) -> None:
+    async def _check_beginning(self, batch: EventBatch, own: Store, pipeline: str) -> None:
         """Check that the stream has no record between the lane's position and its first here.
 
         A mapping that begins after the lane's position, such as one at LATEST, would leave them
@@ -236,3 +259,108 @@ def values_of(metrics: PipelineMetrics) -> Mapping[str, float]:
 def _samples(counter: Counter) -> list[Sample]:
     found = (sample for family in counter.collect() for sample in family.samples)
     return [sample for sample in found if sample.name.endswith("_total")]
+
+
+AGAIN_SECONDS = 600.0
+"""The time between two checks of one environment."""
+PAGES_MAX = 100
+SDK_TRIES_MAX = 2
+REPORTED = "ReportBatchItemFailures"
+_AT_REST = frozenset({"Disabled", "Disabling", "Deleting"})
+
+Found = Mapping[str, Any]
+Ask = Callable[[str], Awaitable[Sequence[Found]]]
+"""Returns the mappings of an event source, by its ARN."""
+
+
+class LambdaClient(Protocol):
+    """The part of aiobotocore's Lambda client that is used."""
+
+    async def list_event_source_mappings(self, **request: Any) -> Found:
+        """Return a page of mappings."""
+
+
+class MappingCheck:
+    """Looks at the mappings of a function's streams, at the first event and then now and then."""
+
+    def __init__(self, ask: Ask, clock: Clock) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._looked: dict[str, float] = {}
+
+    async def check(self, event: Mapping[str, Any], function_name: str) -> None:
+        """Check the mappings of an event's stream, if that is due.
+
+        Raises:
+            SettingsError: they would lose records, or count what others have not brought in.
+        """
+        records = event.get("Records")
+        source = records[0].get("eventSourceARN") if isinstance(records, list) and records else None
+        if not isinstance(source, str):
+            return  # the reader of events reports what is wrong with it
+        now = self._clock.monotonic()
+        if now - self._looked.get(source, float("-inf")) < AGAIN_SECONDS:
+            return
+        try:
+            found = await self._ask(source)
+        except FOREIGN as error:
+            log.warning("the event source mappings of %s were not checked: %s", source, error)
+            found = ()
+        if wrong := list(problems(found, source, function_name)):
+            raise SettingsError("; ".join(wrong))
+        self._looked[source] = now
+
+
+def problems(found: Sequence[Found], source: str, function_name: str) -> Iterator[str]:
+    """Yield what is wrong with the mappings of a source to a function, if it is one of ours."""
+    own = [mapping for mapping in found if _is_of(mapping, function_name)]
+    if len(own) > 1:
+        identifiers = ", ".join(str(mapping.get("UUID")) for mapping in own)
+        yield (
+            f"{source} has {len(own)} event source mappings to {function_name} ({identifiers}):"
+            " each delivers all records at its own pace; delete all but one"
+        )
+    for mapping in own:
+        name = f"the event source mapping {mapping.get('UUID')} of {source}"
+        if (factor := mapping.get("ParallelizationFactor") or 1) > 1:
+            yield (
+                f"{name} has a parallelization factor of {factor}: set it to 1, since a shard is a"
+                " lane, and of two of its batches at once one would pass over the other"
+            )
+        if REPORTED not in (mapping.get("FunctionResponseTypes") or ()):
+            yield f"{name} does not report what must come again: set {REPORTED}"
+        if (mapping.get("FilterCriteria") or {}).get("Filters"):
+            yield f"{name} has a filter: remove it, since a record taken once must come again"
+
+
+def _is_of(one: Found, function_name: str) -> bool:
+    """Return whether a mapping is in use, and leads to a function or a version or alias of it."""
+    parts = str(one.get("FunctionArn", "")).split(":")
+    return one.get("State") not in _AT_REST and parts[6:7] == [function_name]
+
+
+async def mappings_of(client: LambdaClient, source: str) -> list[Found]:
+    """Return all mappings of an event source; the caller handles the SDK's errors."""
+    found: list[Found] = []
+    request: dict[str, Any] = {"EventSourceArn": source}
+    for _page in range(PAGES_MAX):
+        answer = await client.list_event_source_mappings(**request)
+        found += answer["EventSourceMappings"]
+        if not (marker := answer.get("NextMarker")):
+            break
+        request["Marker"] = marker
+    return found
+
+
+@asynccontextmanager
+async def open_lambda(*, region: str, request_timeout: float) -> AsyncIterator[LambdaClient]:
+    """Open a client; credentials and endpoint are found as the SDK finds them.
+
+    Raises:
+        LedgerError: the SDK's configuration cannot be read, or names something that does not exist.
+    """
+    opening = open_client(
+        "lambda", region=region, request_timeout=request_timeout, tries_max=SDK_TRIES_MAX
+    )
+    async with opening as client:
+        yield client

@@ -21,8 +21,7 @@ from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.aws.clients import open_client
 from ledger.pipeline.aws.stream_events import delivery_of_kinesis
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.source import LagUnit
-from ledger.pipeline.sources.streams import NOTHING, Memory, Part
+from ledger.pipeline.sources.source import NOTHING, LagUnit, Memory, StreamPart
 from ledger.runtime.clock import Clock
 from ledger.runtime.foreign import FOREIGN, error_code, status_code
 
@@ -84,13 +83,13 @@ class KinesisStream:
         """The stream's name."""
         return self._name
 
-    async def parts(self) -> Sequence[Part]:
+    async def parts(self) -> Sequence[StreamPart]:
         """Return the shards, closed ones too, as long as the stream has records of them.
 
         Raises:
             LedgerError: the stream does not exist, or cannot be read.
         """
-        found: list[Part] = []
+        found: list[StreamPart] = []
         request: dict[str, Any] = {"StreamName": self._name}
         for _page in range(PAGES_MAX):
             with _Errors(self._name):
@@ -101,7 +100,7 @@ class KinesisStream:
             request = {"NextToken": token}
         return found
 
-    async def lag(self, part: Part, position: str) -> float:
+    async def lag(self, part: StreamPart, position: str) -> float:
         """Return how many seconds a position is behind the end of a shard now.
 
         Raises:
@@ -109,15 +108,15 @@ class KinesisStream:
         """
         return await self.source(part, NOTHING).lag_now(position)
 
-    def source(self, part: Part, memory: Memory) -> "ShardSource":
+    def source(self, part: StreamPart, memory: Memory) -> "ShardSource":
         """Return a shard's records."""
         return ShardSource(
             self._name, part.lane, self._client, memory, self._clock, skips_lost=self._skips_lost
         )
 
-    def _part(self, shard: Mapping[str, Any]) -> Part:
+    def _part(self, shard: Mapping[str, Any]) -> StreamPart:
         parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
-        return Part(
+        return StreamPart(
             f"{self._name}/{shard['ShardId']}",
             tuple(f"{self._name}/{parent}" for parent in parents if parent),
         )

@@ -42,7 +42,7 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Some records of one lane, in order; `identifiers` are their sequence numbers, as they came.
 
     Records that are ignored are left out.
@@ -62,7 +62,7 @@ class Batch:
         return next(places, None)
 
 
-def read_event(event: Event, *, deletes: Deletes, table: str) -> Batch | None:
+def read_event(event: Event, *, deletes: Deletes, table: str) -> EventBatch | None:
     """Read an event; None if it brings no record, as at the end of a window.
 
     `table` is the ledger's own, whose stream must not be read: the pipeline writes to it.
@@ -96,13 +96,13 @@ def response(event: Event, failed: Sequence[str] = ()) -> dict[str, Any]:
     return {**window, "batchItemFailures": failures}
 
 
-def _kinesis(records: Sequence[Event]) -> Batch:
+def _kinesis(records: Sequence[Event]) -> EventBatch:
     region, path = _place(records)
     name = path.removeprefix("stream/").partition("/consumer/")[0]
     shards = {record["eventID"].rpartition(":")[0] for record in records}
     if len(shards) != 1 or not all(shards):
         raise InvalidInput("the event's records are not of one shard")
-    return Batch(
+    return EventBatch(
         region,
         f"{name}/{shards.pop()}",
         [_of_kinesis(record["kinesis"]) for record in records],
@@ -135,7 +135,7 @@ def delivery_of_kinesis(record: Mapping[str, Any]) -> Delivery:
     )
 
 
-def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: str) -> Batch:
+def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: str) -> EventBatch:
     region, path = _place(records)
     source, _, label = path.removeprefix("table/").partition("/stream/")
     if source == table:
@@ -150,7 +150,7 @@ def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: s
             " mapping (900, say): only then does Lambda name it for DynamoDB Streams"
         )
     kept = [record for record in records if record["eventName"] != "REMOVE" or deletes == "refuse"]
-    return Batch(
+    return EventBatch(
         region,
         f"{source}/{label}/{shard}",
         [_of_dynamodb(record) for record in kept],

@@ -26,10 +26,10 @@ from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, damaged, key_of, number_of
 from ledger.core.errors import InvalidAmount, InvalidInput
 from ledger.core.keys import RESERVED
-from ledger.pipeline.core.sums import Changes, Image
-from ledger.pipeline.core.times import seconds_of, time_of
+from ledger.pipeline.core.category_sums import CategorySums, Changes
+from ledger.pipeline.core.record_times import seconds_of, time_of
 from ledger.pipeline.core.transitions import Open, State
-from ledger.primitives.versions.state import version_of
+from ledger.primitives.versions.version_rules import version_of
 
 STATE_PREFIX = f"{RESERVED}state"
 """Prefix of the partitions of every pipeline's states, and of no others."""
@@ -127,7 +127,9 @@ def state_of(item: Item) -> State:
     kept = item.get("fields", {"S": ""}).get("S")
     if not isinstance(kept, str):
         raise damaged(item, "fields must be a string (S)")
-    image = Image(number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted)))
+    image = CategorySums(
+        number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted))
+    )
     return State(version, image, home, _open_of(item), _whole(item, "rev"), kept, _time_of(item))
 
 

@@ -22,8 +22,8 @@ one worker, an audit or an operator puts into it, no other overwrites unread.
 - `at`: when its worker last wrote it, in seconds since 1970 by its machine's clock: what is open
   since then has not been committed;
 - `forgotten`: states of records before this time, in whole seconds since 1970, are forgotten, or
-  will be soon: those records are refused (`ledger.pipeline.core.ageing`); `forgotten_at`, since
-  when that is in the item, by the clock of who wrote it; 0 for since its beginning;
+  will be soon: those records are refused (`ledger.pipeline.core.age_horizon`); `forgotten_at`,
+  since when that is in the item, by the clock of who wrote it; 0 for since its beginning;
 - `states`: where the states lie that its workers write (`ledger.pipeline.core.state_places`);
 - `closed`: an operator took the lane out of service; `resetting`: a reset did, until its end;
   `fence` counts the times that was done: a worker of before must forget what it knows of states.

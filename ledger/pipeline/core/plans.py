@@ -32,10 +32,17 @@ from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.sums import SumPlace, since_name
 from ledger.core.tokens import request_token
 from ledger.core.values import Entry
+from ledger.pipeline.core.category_sums import (
+    CategorySums,
+    Changes,
+    digest,
+    divided,
+    place_of,
+    total,
+)
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, still
 from ledger.pipeline.core.registry import forgotten_key, registry_partition
-from ledger.pipeline.core.sums import Changes, Image, digest, divided, place_of, total
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Compares, Condition, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Update
@@ -174,7 +181,7 @@ def plan_reduce(
     return ReducePlan(entries, tuple(items), (*puts, *deletes), token)
 
 
-def plan_forget(images: Iterable[Image], region: str, pipeline: str = "") -> list[Update]:
+def plan_forget(images: Iterable[CategorySums], region: str, pipeline: str = "") -> list[Update]:
     """Plan to add the images of states that are deleted to the sums of what was forgotten.
 
     One addition a category, the last one of how many records there are.

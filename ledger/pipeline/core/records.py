@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.pipeline.core.fingerprints import fingerprint_of
-from ledger.pipeline.core.kept import bounded, dumped, kept_of
-from ledger.pipeline.core.sums import Image
-from ledger.pipeline.core.times import period_of, time_of
-from ledger.primitives.versions.state import checked_version
+from ledger.pipeline.core.category_sums import CategorySums
+from ledger.pipeline.core.form_fingerprints import fingerprint_of
+from ledger.pipeline.core.kept_fields import bounded, dumped, kept_of
+from ledger.pipeline.core.record_times import period_of, time_of
+from ledger.primitives.versions.version_rules import checked_version
 from ledger.settings import Settings
 from ledger.settings.templates import Field, Path, path_of, template_of
 
@@ -63,7 +63,7 @@ class Delivery(NamedTuple):
 class Record:
     """A version of a record: its value counts in each of its categories, once, 1 in `counted`.
 
-    `kept` is what its state keeps for other forms; see `ledger.pipeline.core.kept`.
+    `kept` is what its state keeps for other forms; see `ledger.pipeline.core.kept_fields`.
     """
 
     id: str
@@ -280,7 +280,7 @@ class Form:
         """Whether states keep the field of the value too."""
         return self._keeps_all or self._value in self._keep
 
-    def image_of(self, kept: str, value: Decimal | None) -> Image | Poison | Lacking:
+    def image_of(self, kept: str, value: Decimal | None) -> CategorySums | Poison | Lacking:
         """Return what a version adds, computed from its state's kept fields and its value.
 
         The value is taken from what is kept, if it is there; it must be, where `value` is None.
@@ -302,7 +302,7 @@ class Form:
             return Lacking(str(error))
         except (_Bad, InvalidInput) as error:
             return Poison(str(error)[:_REASON_CHARACTERS_MAX])
-        return Image(value, categories, counted)
+        return CategorySums(value, categories, counted)
 
     def _render(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         values = dict(zip(self._fields, texts, strict=True))

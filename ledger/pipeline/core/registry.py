@@ -25,7 +25,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged
-from ledger.pipeline.core.fingerprints import Parts, canonical
+from ledger.pipeline.core.form_fingerprints import Parts, canonical
 from ledger.pipeline.core.items import PIPELINE_PREFIX
 
 LANE_PREFIX, LANE_LAST = "lane#", "lane$"

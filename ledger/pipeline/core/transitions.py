@@ -26,8 +26,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from ledger.pipeline.core.category_sums import CategorySums, Changes, difference
 from ledger.pipeline.core.records import Record
-from ledger.pipeline.core.sums import Changes, Image, difference
 
 Open = Mapping[str, Mapping[str, Changes]]
 """Lane, position, changes."""
@@ -41,7 +41,7 @@ class State:
     """
 
     version: int
-    image: Image
+    image: CategorySums
     home: str
     open: Open
     rev: int = 0
@@ -71,7 +71,7 @@ def advanced(
     `committed` has positions that lanes are known to have committed; what they cover is dropped.
     `at` is the time that it keeps of its record.
     """
-    image = Image(record.value, record.categories, record.counted)
+    image = CategorySums(record.value, record.categories, record.counted)
     still_open = dict(_uncovered(state.open, committed)) if state and state.open else {}
     changes = difference(state.image if state else None, image)
     if changes:
@@ -99,7 +99,7 @@ def without(state: State, lane: str, position: str) -> State:
     return replace(state, open=others | ({lane: kept} if kept else {}), rev=state.rev + 1)
 
 
-def with_image(state: State, image: Image, kept: str) -> State:
+def with_image(state: State, image: CategorySums, kept: str) -> State:
     """Return the state of the same version with another image, under a new revision."""
     return replace(state, image=image, kept=kept, rev=state.rev + 1)
 

@@ -30,21 +30,16 @@ import anyio.to_thread
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.contents import (
+from ledger.pipeline.sources.file_contents import (
     LINE_BYTES_MAX,
     WINDOW_BYTES,
     Readable,
     cannot_be_read,
     is_gzip,
-    opened,
+    open_content,
 )
-from ledger.pipeline.sources.cutting import HEAD_BYTES, Cutter, Format, cutter_of, too_long
-from ledger.pipeline.sources.places import (
-    Hash,
-    new_hash,
-    place_of,
-    position_at,
-)
+from ledger.pipeline.sources.file_positions import Hash, new_hash, place_of, position_at
+from ledger.pipeline.sources.record_cutter import HEAD_BYTES, Cutter, Format, cutter_of, too_long
 from ledger.pipeline.sources.source import LagUnit
 
 STEP_BYTES = 1 << 26
@@ -130,7 +125,7 @@ class FileSource:
         try:
             file: Readable | None = self._file
             if file is None:
-                file = await anyio.to_thread.run_sync(opened, self._path)
+                file = await anyio.to_thread.run_sync(open_content, self._path)
             try:
                 async with aclosing(self._windows(file, after)) as windows:
                     async for found in windows:

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.source import LagUnit
-from ledger.pipeline.sources.streams import Memory, Part
+from ledger.pipeline.sources.source import LagUnit, Memory, StreamPart
 from ledger.runtime.output import needing
 
 OFFSET_DIGITS = 20
@@ -83,7 +82,7 @@ class KafkaStream:
         """The topic."""
         return self._topic.name
 
-    async def parts(self) -> Sequence[Part]:
+    async def parts(self) -> Sequence[StreamPart]:
         """Return the partitions.
 
         Raises:
@@ -93,9 +92,9 @@ class KafkaStream:
         found = await self._topic.partitions()
         if not found:
             raise LedgerError(f"Kafka has no topic {self.name!r}")
-        return [Part(f"{self.name}/{number}") for number in sorted(found)]
+        return [StreamPart(f"{self.name}/{number}") for number in sorted(found)]
 
-    async def lag(self, part: Part, position: str) -> float:
+    async def lag(self, part: StreamPart, position: str) -> float:
         """Return how many offsets of a partition are after a position by now.
 
         Raises:
@@ -105,7 +104,7 @@ class KafkaStream:
             first, last = await consumer.bounds()
         return float(max(0, last - (int(position) + 1 if position else first)))
 
-    def source(self, part: Part, _memory: Memory) -> "PartitionSource":
+    def source(self, part: StreamPart, _memory: Memory) -> "PartitionSource":
         """Return a partition's records."""
         return PartitionSource(part.lane, self._topic, skips_lost=self._skips_lost)
 
@@ -169,7 +168,7 @@ def _delivery(message: Message) -> Delivery:
     return Delivery(position, message.value, at)
 
 
-class Writer(Protocol):
+class TopicWriter(Protocol):
     """Appends records to a topic."""
 
     async def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -192,7 +191,7 @@ def topic_of(broker: str, topic: str, *, is_encrypted: bool) -> Topic:
 
 def writer_of(
     broker: str, topic: str, *, is_encrypted: bool
-) -> AbstractAsyncContextManager[Writer]:
+) -> AbstractAsyncContextManager[TopicWriter]:
     """Return what opens a topic to be written by aiokafka; access is as that of `topic_of`.
 
     Raises:
@@ -261,7 +260,7 @@ class _AiokafkaTopic:
                 await consumer.stop()
 
     @asynccontextmanager
-    async def writer(self) -> AsyncIterator[Writer]:
+    async def writer(self) -> AsyncIterator[TopicWriter]:
         with self._errors():
             producer = self._aiokafka.AIOKafkaProducer(
                 **self._access, acks="all", enable_idempotence=True, linger_ms=LINGER_MILLISECONDS

@@ -1,21 +1,31 @@
-"""The positions of lanes: our own, and those whose transitions are beside ours in a state."""
+"""The positions of lanes: our own, and those whose transitions are beside ours in a state.
+
+Which region keeps the states of a pipeline without patterns: the table's home, when it began.
+
+The home of the table may move while the pipeline lives. Its states stay where they are: the region
+is in the pipeline's registry, written once, through the table's home. When that region has left the
+table, the home of then takes its place, and the states as it shows them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ledger.core.contract import CONTRACT_LIFE
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item, Key, damaged
 from ledger.core.errors import FormConflict, LaneClosed, LaneFenced, StoreError, Unreachable
-from ledger.pipeline.core.fingerprints import differences
+from ledger.pipeline.core.form_fingerprints import differences
 from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, MapItem, map_item_of, position_key
 from ledger.pipeline.core.lane_state import LaneState, Span, lane_item, lane_state_of, still
+from ledger.pipeline.core.record_adapter import form_of
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.core.registry import (
     audit_of,
     forgotten_of,
     form_item,
     form_key,
+    home_item,
+    home_key,
     lane_entry,
     parts_of,
     region_key,
@@ -23,6 +33,8 @@ from ledger.pipeline.core.registry import (
 )
 from ledger.pipeline.core.state_places import StatePlaces, named, places_of, shown, table_of
 from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Applied, Put
@@ -326,3 +338,45 @@ class Lanes:
         position = lane_state_of(found).covers
         self._others[lane] = now, position
         return position
+
+
+async def regions_of(store: Store, settings: Settings) -> set[str]:
+    """Return the regions that a lane of the store's region has to reach.
+
+    Raises:
+        SettingsError: no category is configured.
+        StoreError: the table cannot be read.
+    """
+    form = form_of(settings)
+    needed = {store.region, *form.homes}
+    if form.has_patterns:
+        return needed
+    kept = await store.get(Get(home_key(settings.pipeline.name)))
+    return needed | ({_region(kept)} & settings.regions.keys() if kept else set())
+
+
+async def settled_home(stores: Mapping[str, Store], own: Store, settings: Settings) -> str:
+    """Return the region that keeps the states of the pipeline; the first to ask settles it.
+
+    Raises:
+        StoreError: it cannot be read, or not be settled.
+    """
+    key, at_home = home_key(settings.pipeline.name), stores[settings.home]
+    found = await own.get(Get(key))
+    for _ in range(TRIES_MAX):
+        if found is not None and _region(found) in settings.regions:
+            return _region(found)
+        found = await at_home.get(Get(key))
+        if found is not None and _region(found) in settings.regions:
+            return _region(found)
+        before = Equals("region", {"S": _region(found)}) if found else Absent()
+        await at_home.write(Put(home_item(settings.home, settings.pipeline.name), before))
+        found = await at_home.get(Get(key))
+    raise Unreachable(f"the home of the pipeline was not settled in {TRIES_MAX} tries")
+
+
+def _region(item: Item) -> str:
+    region = item.get("region", {}).get("S")
+    if not isinstance(region, str):
+        raise damaged(item, "the home of a pipeline needs its region")
+    return region

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ledger.core.errors import LaneFenced, LedgerError
+from ledger.pipeline.core.category_sums import total
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.plans import MapPlan, plan_map
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.core.sums import total
 from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.stages.lanes import TRIES_MAX, Lanes
 from ledger.pipeline.stages.state_stage import Prepared

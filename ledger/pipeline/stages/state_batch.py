@@ -1,8 +1,14 @@
-"""One batch in the state stage: what must be written, and the results of the rest."""
+"""One batch in the state stage: what must be written, and the results of the rest.
 
+States that a worker remembers, so that it need not read them before it writes the next.
+"""
+
+from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import replace
 
-from ledger.pipeline.core.ageing import Horizon, has_moved
+from ledger.pipeline.core.age_horizon import AgeHorizon, has_moved
+from ledger.pipeline.core.kept_fields import NOT_REMEMBERED, REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Poison, Record
 from ledger.pipeline.core.transitions import State, is_newer
 from ledger.pipeline.sources.dead_letters import DeadLetter
@@ -14,7 +20,7 @@ class StateBatch:
     A version that names another home than the others is judged apart: it may be a dead letter.
     """
 
-    def __init__(self, lane: str, regions: Collection[str], horizon: Horizon) -> None:
+    def __init__(self, lane: str, regions: Collection[str], horizon: AgeHorizon) -> None:
         self.horizon = horizon
         self.parked: list[tuple[Record, Delivery]] = []
         self.silent: set[str] = set()
@@ -92,3 +98,24 @@ class StateBatch:
 
     def _dead_letter(self, delivery: Delivery, reason: str) -> None:
         self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
+
+
+class StateCache:
+    """States that were seen last, up to a number; one that is behind costs a rejected write."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._states: OrderedDict[str, State] = OrderedDict()
+
+    def get(self, record_id: str) -> State | None:
+        """Return a record's state as it was last seen, if it is remembered."""
+        return self._states.get(record_id)
+
+    def keep(self, record_id: str, state: State) -> None:
+        """Remember a record's state, without what it keeps of its record if that is long."""
+        if len(state.kept) > REMEMBERED_CHARACTERS_MAX:
+            state = replace(state, kept=NOT_REMEMBERED)
+        self._states[record_id] = state
+        self._states.move_to_end(record_id)
+        if len(self._states) > self._most:
+            self._states.popitem(last=False)

@@ -18,17 +18,16 @@ from datetime import datetime
 from functools import partial
 
 from ledger.core.errors import LaneFenced, LedgerError, StoreError, Throttled, Unreachable
-from ledger.pipeline.core.ageing import Horizon, horizon
+from ledger.pipeline.core.age_horizon import AgeHorizon, horizon
+from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.records import Delivery, Form, Record
 from ledger.pipeline.core.state_places import StatePlaces
-from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
+from ledger.pipeline.sources.dead_letters import DeadLetter, LetterSink
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.pipeline.stages.remembered import Remembered
-from ledger.pipeline.stages.state_batch import StateBatch
+from ledger.pipeline.stages.state_batch import StateBatch, StateCache
 from ledger.pipeline.stages.state_writes import (
     ROUNDS_MAX,
     TOGETHER_MIN,
@@ -78,7 +77,7 @@ class StateStage:
         *,
         region: str,
         settings: Settings,
-        dead_letters: DeadLetters,
+        dead_letters: LetterSink,
         retrier: Retrier,
         metrics: StageMetrics,
     ) -> None:
@@ -96,7 +95,7 @@ class StateStage:
         self._metrics = metrics
         self._most = settings.pipeline.cache_max
         self._strangers = Strangers()
-        self._states = Remembered(self._most)
+        self._states = StateCache(self._most)
 
     async def apply(
         self, after: str, deliveries: Sequence[Delivery]
@@ -154,7 +153,7 @@ class StateStage:
         parked, batch.parked, batch.silent = batch.parked, [], set()
         await self._write_states(batch, parked)
 
-    def _horizon(self) -> Horizon:
+    def _horizon(self) -> AgeHorizon:
         """Return which records are too old, by our lane's item."""
         return horizon(self._lanes.known, self.form, self._settings)
 
@@ -187,7 +186,7 @@ class StateStage:
 
     def forget(self) -> None:
         """Forget the states that were seen: others have rewritten some of them."""
-        self._states = Remembered(self._most)
+        self._states = StateCache(self._most)
 
     async def passed_over(self, deliveries: Sequence[Delivery]) -> None:
         """Keep as dead letters those of records behind the position that no state shows.

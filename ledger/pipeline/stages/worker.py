@@ -7,31 +7,40 @@ The stages work side by side, each on another batch; what waits between them is 
 The only order that matters is that of the map commits. A worker can be killed at any moment,
 and begun again by anyone, anywhere: it goes on from the lane's committed position, and reduces
 what was left. Two workers of one lane do no harm, but neither any good.
+
+How far a lane is behind: the age of the oldest record that was read and is in no total yet.
+
+It grows for as long as a batch is held up, whatever holds it up, and is 0 once all that was read
+is counted. A record's age is by its own time, else by when it came to its source or was read.
+
+Beside the age stands what the source says lies after the last position that the totals show: bytes
+of a file, records of a partition, or, of a shard, seconds by which reading is behind.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ledger.core.errors import InvalidInput, LaneFenced, SettingsError, Throttled, Unreachable
-from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.items import MapItem, lane_id
+from ledger.pipeline.core.record_adapter import form_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetters
-from ledger.pipeline.sources.source import Live, Source
-from ledger.pipeline.stages.homes import settled_home
-from ledger.pipeline.stages.lag import Lag
-from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.sources.dead_letters import LetterSink
+from ledger.pipeline.sources.source import Live, Measured, Source
+from ledger.pipeline.stages.lanes import Lanes, settled_home
 from ledger.pipeline.stages.map_stage import MapStage
-from ledger.pipeline.stages.pace import WAIT_TIMES, Pace
+from ledger.pipeline.stages.read_pace import WAIT_TIMES, ReadPace
 from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.runtime.call_deadlines import interrupting
+from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
 from ledger.settings.live import LiveSettings
@@ -39,6 +48,62 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
 from ledger.writing.hints import Hints
+
+
+class LaneLag:
+    """The lag of one lane, as a gauge that is computed whenever it is read."""
+
+    def __init__(
+        self,
+        metrics: PipelineMetrics,
+        region: str,
+        lane: str,
+        clock: Clock,
+        source: object = None,
+    ) -> None:
+        self._clock = clock
+        self._batches: deque[tuple[datetime, str]] = deque()
+        self._metrics = metrics
+        self._labels = region, lane
+        self._source = source
+        self._shown = ""
+        metrics.lag.labels(region, lane).set_function(self.seconds)
+
+    def begin(self, position: str = "") -> None:
+        """Forget the batches of an earlier beginning: they are read again, after a position."""
+        self._batches.clear()
+        self._shown = position
+        self._measure()
+
+    def read(self, first: datetime | None, upto: str) -> None:
+        """Note a batch that was read up to a position, by the time of its first record."""
+        self._batches.append((first or self._clock.now(), upto))
+
+    def counted(self, upto: str) -> None:
+        """Note that the totals show all up to a position; of a batch in parts that may be one."""
+        self._shown = upto
+        while self._batches and self._batches[0][1] <= upto:
+            self._batches.popleft()
+
+    def seconds(self) -> float:
+        """Return the lag now; 0 for a record whose time is in the future."""
+        try:
+            oldest, _ = self._batches[0]
+        except IndexError:  # emptied meanwhile, by another thread than the scrape's
+            return 0.0
+        return max(0.0, (self._clock.now() - oldest).total_seconds())
+
+    def _measure(self) -> None:
+        """Have each scrape show the source's own lag, in the gauge of its unit."""
+        source = self._source
+        if isinstance(source, Measured) and (unit := source.lag_unit) is not None:
+            gauge = {
+                "bytes": self._metrics.left_bytes,
+                "records": self._metrics.left_records,
+                "seconds": self._metrics.behind,
+            }[unit]
+            gauge.labels(*self._labels).set_function(lambda: source.lag_after(self._shown))
+
 
 AHEAD_MAX = 1
 """Batches whose states are written while the batch before is committed."""
@@ -78,7 +143,7 @@ class PipelineMetering:
     on_counted: OnCounted | None = None
 
 
-class Pipeline:
+class LaneWorker:
     """Brings the records of one lane into the totals, each record's newest version once.
 
     `stores` has the lane's own region and every region that is home to a record.
@@ -95,7 +160,7 @@ class Pipeline:
         *,
         stores: Mapping[str, Store],
         settings: LiveSettings,
-        dead_letters: DeadLetters,
+        dead_letters: LetterSink,
         services: Services,
         metering: PipelineMetering | None = None,
     ) -> None:
@@ -146,7 +211,7 @@ class Pipeline:
             retrier=retrier,
             metrics=self._stage_metrics("reduce"),
         )
-        self._lag = Lag(self._metrics, store.region, self._lanes.lane, clock, source)
+        self._lag = LaneLag(self._metrics, store.region, self._lanes.lane, clock, source)
         self._waiting: anyio.CancelScope | None = None
         self._is_stopping = False
         self._begun: Sequence[Delivery] = ()
@@ -279,7 +344,7 @@ class Pipeline:
         most, is_open = self._settings.pipeline.batch_max, False
         longest = WAIT_TIMES * self._settings.pipeline.reduce_every
         is_live = isinstance(self._source, Live) and self._source.is_live
-        pace = Pace(longest if is_live else 0.0, at=self._clock.monotonic())
+        pace = ReadPace(longest if is_live else 0.0, at=self._clock.monotonic())
         async with aclosing(self._source.batches(after, most=most)) as batches:
             while not self._is_stopping:
                 found: Sequence[Delivery] | None = None

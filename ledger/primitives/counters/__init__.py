@@ -2,15 +2,7 @@
 
 from ledger.core.tokens import Details, Marker
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
-from ledger.primitives.counters.client_token import ClientTokenCounter
-from ledger.primitives.counters.collection import CollectionCounter
-from ledger.primitives.counters.counter import Counter, Guarantees
-from ledger.primitives.counters.history import HistoryCounter
-from ledger.primitives.counters.items import ItemCounter
-from ledger.primitives.counters.layouts import Layouts
-from ledger.primitives.counters.marker import MarkerCounter
-from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.primitives.counters.registry import (
+from ledger.primitives.counters.catalog import (
     METHODS,
     OWN_OPTIONS,
     CounterOptions,
@@ -21,8 +13,15 @@ from ledger.primitives.counters.registry import (
     item_method_named,
     method_named,
 )
+from ledger.primitives.counters.client_token import ClientTokenCounter
+from ledger.primitives.counters.collection import CollectionCounter
+from ledger.primitives.counters.counter import Counter, Guarantees
+from ledger.primitives.counters.item_counter import ItemCounter
+from ledger.primitives.counters.layout_changes import Layouts
+from ledger.primitives.counters.marker import MarkerCounter
+from ledger.primitives.counters.new_tokens import new_token
+from ledger.primitives.counters.optimistic import HistoryCounter, OptimisticCounter
 from ledger.primitives.counters.slots import SlotsCounter
-from ledger.primitives.counters.tokens import new_token
 from ledger.store.writes import Applied, Outcome, Reason, Rejected, Unknown
 
 __all__ = [

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from ledger.primitives.counters.adding import addition
+from ledger.primitives.counters.addition import plan_addition
 from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
     FIRST_USE,
     SINGLE_ITEM_REGIONS,
     Guarantees,
 )
-from ledger.primitives.counters.items import ItemCounter
-from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters.item_counter import ItemCounter
+from ledger.primitives.counters.thresholds import ThresholdPart
 from ledger.store.retry import Backoff
 from ledger.store.writes import Outcome
 
@@ -38,9 +38,9 @@ class AtomicCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
+    async def _add(self, parts: Sequence[ThresholdPart], token: str | None) -> Outcome:
         del token  # it is not stored, so it could not be recognized
-        actions = [addition(self.key(part.shard), part) for part in parts]
+        actions = [plan_addition(self.key(part.shard), part) for part in parts]
 
         async def attempt() -> Outcome:
             if len(actions) == 1:

@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from ledger.core.errors import TokenReused
 from ledger.core.tokens import request_token
-from ledger.primitives.counters.adding import addition
+from ledger.primitives.counters.addition import plan_addition
 from ledger.primitives.counters.counter import (
     AFTER_UNKNOWN,
     EXACT_LIMITS,
@@ -26,9 +26,9 @@ from ledger.primitives.counters.counter import (
     SINGLE_ITEM_REGIONS,
     Guarantees,
 )
-from ledger.primitives.counters.items import ItemCounter
-from ledger.primitives.counters.limits import Part
-from ledger.primitives.counters.tokens import nonce
+from ledger.primitives.counters.item_counter import ItemCounter
+from ledger.primitives.counters.new_tokens import nonce
+from ledger.primitives.counters.thresholds import ThresholdPart
 from ledger.store.writes import TOKEN_SECONDS, Outcome, Rejected
 
 REPEAT_SECONDS_MAX = 60.0
@@ -62,11 +62,11 @@ class ClientTokenCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
+    async def _add(self, parts: Sequence[ThresholdPart], token: str | None) -> Outcome:
         token = token or nonce(self.randomness)
         request = request_token(self.name, token)
         latest = self.clock.now() + timedelta(seconds=REPEAT_SECONDS_MAX)
-        actions = [addition(self.key(part.shard), part, not_after=latest) for part in parts]
+        actions = [plan_addition(self.key(part.shard), part, not_after=latest) for part in parts]
 
         async def attempt() -> Outcome:
             return await self.store.transact(actions, token=request)

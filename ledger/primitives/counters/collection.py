@@ -11,7 +11,7 @@ from ledger.core.reconciliation import Reconciled
 from ledger.core.tokens import Details, Marker, time_of_key
 from ledger.core.values import Entry
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
-from ledger.primitives.counters.tokens import new_token
+from ledger.primitives.counters.new_tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.reconciling import Reconciler
 from ledger.runtime.call_deadlines import bounded, deadline_of, not_read

@@ -27,7 +27,7 @@ from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidInput
 from ledger.core.keys import COUNT_PREFIX
-from ledger.primitives.counters.limits import VALUE, Limits, Part
+from ledger.primitives.counters.thresholds import VALUE, ThresholdPart, Thresholds
 from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Compares, Condition, Equals, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
@@ -82,14 +82,14 @@ class Layout:
         """Kind, number of shards, and region."""
         return Shape(self.kind, self.shards, self.region)
 
-    def all_limits(self, whole: Limits) -> list[Limits]:
+    def all_limits(self, whole: Thresholds) -> list[Thresholds]:
         """Return each shard's part of the thresholds."""
         return [whole.part(shard, self.shards) for shard in range(self.shards)]
 
-    def parts(self, whole: Limits, shares: Mapping[int, Decimal]) -> list[Part]:
+    def parts(self, whole: Thresholds, shares: Mapping[int, Decimal]) -> list[ThresholdPart]:
         """Return what each shard's item is to be changed by, within its part of the thresholds."""
         return [
-            Part(shard, change, whole.part(shard, self.shards), self.revision)
+            ThresholdPart(shard, change, whole.part(shard, self.shards), self.revision)
             for shard, change in shares.items()
         ]
 

@@ -20,7 +20,7 @@ from typing import Self
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.tokens import Details, Marker
-from ledger.primitives.counters.adding import addition
+from ledger.primitives.counters.addition import plan_addition
 from ledger.primitives.counters.counter import (
     AFTER_UNKNOWN,
     EXACT_LIMITS,
@@ -28,11 +28,10 @@ from ledger.primitives.counters.counter import (
     SINGLE_ITEM_REGIONS,
     Guarantees,
 )
-from ledger.primitives.counters.handed import doubt_of, is_doubtful
-from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.hand_over_tokens import doubt_of, is_doubtful
+from ledger.primitives.counters.item_counter import ItemCounter
 from ledger.primitives.counters.layout import Layout
-from ledger.primitives.counters.limits import Part
-from ledger.primitives.counters.marking import (
+from ledger.primitives.counters.marker_items import (
     Attributes,
     checked_details,
     checked_table,
@@ -42,7 +41,8 @@ from ledger.primitives.counters.marking import (
     marker_of,
     same_details,
 )
-from ledger.primitives.counters.tokens import nonce
+from ledger.primitives.counters.new_tokens import nonce
+from ledger.primitives.counters.thresholds import ThresholdPart
 from ledger.primitives.tokens import checked_kept
 from ledger.runtime.call_deadlines import reading
 from ledger.runtime.services import Services
@@ -132,10 +132,10 @@ class MarkerCounter(ItemCounter):
     async def _found(self, token: str) -> Item | None:
         return await self.store.get(Get(self.marker_key(token), table=self.marker_table))
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
+    async def _add(self, parts: Sequence[ThresholdPart], token: str | None) -> Outcome:
         token = token or nonce(self.randomness)
         marker = self._marker(token, parts)
-        additions = [addition(self.key(part.shard), part) for part in parts]
+        additions = [plan_addition(self.key(part.shard), part) for part in parts]
         actions = [self._put(marker), *additions]
 
         async def attempt() -> Outcome:
@@ -165,7 +165,7 @@ class MarkerCounter(ItemCounter):
         put = writes.Put(marker, Absent())
         return writes.InTable(self.marker_table, put) if self.marker_table else put
 
-    def _marker(self, token: str, parts: Sequence[Part]) -> Item:
+    def _marker(self, token: str, parts: Sequence[ThresholdPart]) -> Item:
         return marker_item(
             self.marker_key(token),
             change=amounts.total(part.change for part in parts),

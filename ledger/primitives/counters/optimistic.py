@@ -14,6 +14,8 @@ tags: what one of them shows is true of all.
 
 A write is also conditional on the item's layout and number of moves (`evening`), which never come
 again: once they are others than were read, it was applied before, or never will be.
+
+The optimistic counter with history: the item remembers its latest writers.
 """
 
 from collections.abc import Sequence
@@ -24,14 +26,14 @@ from typing import Literal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, damaged
-from ledger.core.errors import StoreError
+from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
     FIRST_USE,
     SINGLE_ITEM_REGIONS,
     Guarantees,
 )
-from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.item_counter import ItemCounter
 from ledger.primitives.counters.layout import (
     LAYOUT,
     MOVES,
@@ -41,11 +43,13 @@ from ledger.primitives.counters.layout import (
     revision_of,
     stands,
 )
-from ledger.primitives.counters.limits import VALUE, Part
-from ledger.primitives.counters.tokens import tag_nonce
+from ledger.primitives.counters.new_tokens import tag_nonce
+from ledger.primitives.counters.thresholds import VALUE, ThresholdPart
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Condition, Equals, Has, Not
+from ledger.store.port import Store
 from ledger.store.retry import Backoff
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
@@ -136,7 +140,7 @@ class OptimisticCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
+    async def _add(self, parts: Sequence[ThresholdPart], token: str | None) -> Outcome:
         seen = await self._read(parts)
         if token is not None and any(tagged.knows(token) for tagged in seen):
             return Rejected("applied before")
@@ -150,7 +154,7 @@ class OptimisticCounter(ItemCounter):
         """Return whether tokens may be in shards that are no longer in force."""
         return bool(layout.earlier)
 
-    async def corrections(self, parts: Sequence[Part]) -> list[writes.Action]:
+    async def corrections(self, parts: Sequence[ThresholdPart]) -> list[writes.Action]:
         """Return the writes that make the parts of a change, if no other comes in between."""
         seen = await self._read(parts)
         _check_layout(parts, seen)
@@ -163,7 +167,7 @@ class OptimisticCounter(ItemCounter):
         ]
 
     async def _add_until_known(
-        self, parts: Sequence[Part], seen: Sequence[Tagged], token: str | None
+        self, parts: Sequence[ThresholdPart], seen: Sequence[Tagged], token: str | None
     ) -> Outcome:
         """Write until one write is known to be applied, or none can be.
 
@@ -196,7 +200,7 @@ class OptimisticCounter(ItemCounter):
         return Rejected("contention", f"others were first {self.backoff.tries_max} times")
 
     async def _write(
-        self, parts: Sequence[Part], seen: Sequence[Tagged], tag: str, doubt: str | None
+        self, parts: Sequence[ThresholdPart], seen: Sequence[Tagged], tag: str, doubt: str | None
     ) -> tuple[Sequence[Tagged], str | None]:
         """Write based on what was seen; returns what the items then show, and open doubts."""
         after = [
@@ -220,13 +224,13 @@ class OptimisticCounter(ItemCounter):
                 raise  # nothing was written
             return seen, doubt
 
-    async def _shown(self, parts: Sequence[Part], outcome: Outcome) -> Sequence[Tagged]:
+    async def _shown(self, parts: Sequence[ThresholdPart], outcome: Outcome) -> Sequence[Tagged]:
         """Return what the items showed to a rejected write, or show now."""
         if len(parts) == 1 and isinstance(outcome, Rejected) and outcome.found[0] is not None:
             return [self._tagged(outcome.found[0])]
         return await self._read(parts)
 
-    async def _read(self, parts: Sequence[Part]) -> Sequence[Tagged]:
+    async def _read(self, parts: Sequence[ThresholdPart]) -> Sequence[Tagged]:
         reads = [partial(self.item, part.shard) for part in parts]
         items: Sequence[Item | None] = await run_all(reads, at_once=AT_ONCE)
         return [self._tagged(item) for item in items]
@@ -234,7 +238,7 @@ class OptimisticCounter(ItemCounter):
     def _tagged(self, item: Item | None) -> Tagged:
         return tagged_of(item, self.value_in(item))
 
-    def _update(self, part: Part, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
+    def _update(self, part: ThresholdPart, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
         older = [{"S": tag} for tag in seen.tags[: self.tags_max - 1]]
         return writes.Update(
             self.key(part.shard),
@@ -249,13 +253,13 @@ class OptimisticCounter(ItemCounter):
         )
 
 
-def _check_layout(parts: Sequence[Part], seen: Sequence[Tagged]) -> None:
+def _check_layout(parts: Sequence[ThresholdPart], seen: Sequence[Tagged]) -> None:
     """Raise LayoutMoved if an item belongs to another layout: no write of ours can be applied."""
     if any(one.revision != part.revision for part, one in zip(parts, seen, strict=True)):
         raise LayoutMoved
 
 
-def _allows(part: Part, seen: Tagged) -> bool:
+def _allows(part: ThresholdPart, seen: Tagged) -> bool:
     return part.limits.allows(seen.value, part.change)
 
 
@@ -267,3 +271,62 @@ def _is_as_seen(seen: Tagged) -> Condition:
     if not seen.value:
         value = AnyOf((Not(Has(VALUE)), value))
     return AllOf((Not(Has(TAG)), value))
+
+
+TAGS_LIMIT = 100
+TAGS_MAX = 12
+"""With tokens of `new_token` the item is then still within the first KB."""
+
+
+class HistoryCounter(OptimisticCounter):
+    """An optimistic counter whose item keeps the tags of its latest `tags_max` writers (12).
+
+    All processes of a counter should keep as many: each keeps only its own number.
+
+    Raises:
+        InvalidInput: `tags_max` is not a whole number from 2 to 100.
+    """
+
+    kind = "history"
+    guarantees = Guarantees(
+        unknown="Never counts twice. Stays Unknown only if that many others have written before the"
+        f" item is read again that its tag was pushed out: {TAGS_MAX} or more.",
+        tokens=f"Recognized while its write is among the latest {TAGS_MAX}; then counts again.",
+        thresholds=EXACT_LIMITS,
+        regions=SINGLE_ITEM_REGIONS,
+        cost="As optimistic; with long tokens the item is over 1 KB, and each write costs more."
+        + FIRST_USE,
+        write_units=1,
+        read_units=1,
+        value_units=1,
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        services: Services,
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+        shards: int | None = None,
+        tags_max: int = TAGS_MAX,
+    ) -> None:
+        super().__init__(
+            store,
+            name,
+            services=services,
+            minimum=minimum,
+            maximum=maximum,
+            shards=shards,
+        )
+        self.tags_max = _checked_tags(tags_max)
+
+
+def _checked_tags(tags_max: int) -> int:
+    whole = isinstance(tags_max, int) and not isinstance(tags_max, bool)
+    if not (whole and 2 <= tags_max <= TAGS_LIMIT):  # noqa: PLR2004 (one is the optimistic counter)
+        raise InvalidInput(
+            f"tags_max must be a whole number from 2 to {TAGS_LIMIT}, got {tags_max!r}"
+        )
+    return tags_max

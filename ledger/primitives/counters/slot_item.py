@@ -21,7 +21,7 @@ from typing import Self
 
 from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item, Key, number_of
-from ledger.primitives.counters.limits import edge_of
+from ledger.primitives.counters.thresholds import edge_of
 from ledger.store.conditions import (
     AllOf,
     AnyOf,

@@ -19,9 +19,9 @@ from ledger.primitives.counters.counter import (
     Guarantees,
     ReconcileOutcome,
 )
-from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.item_counter import ItemCounter
 from ledger.primitives.counters.layout import LAYOUT, LayoutMoved, both, revision_of, stands
-from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters.new_tokens import nonce
 from ledger.primitives.counters.slot_item import (
     COUNTED,
     ONE,
@@ -31,7 +31,7 @@ from ledger.primitives.counters.slot_item import (
     giving_back,
     taking,
 )
-from ledger.primitives.counters.tokens import nonce
+from ledger.primitives.counters.thresholds import ThresholdPart
 from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.port import Store
@@ -114,7 +114,7 @@ class SlotsCounter(ItemCounter):
         """Return how many slots are taken."""
         return SlotSet.of(item).filled
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
+    async def _add(self, parts: Sequence[ThresholdPart], token: str | None) -> Outcome:
         (part,) = parts
         if not part.change or not amounts.is_whole(part.change):
             raise InvalidAmount(
@@ -127,12 +127,12 @@ class SlotsCounter(ItemCounter):
             raise InvalidEntry("token is needed to give slots back: the one that took them")
         return await self._give_back(part, token)
 
-    async def _take(self, part: Part, token: str) -> Outcome:
+    async def _take(self, part: ThresholdPart, token: str) -> Outcome:
         if not SlotSet().has_room(part.change, part.limits.maximum):
             return Rejected("threshold", str(part.limits))
         return await self._take_until_known(part, token, await self._first_look(part))
 
-    async def _take_until_known(self, part: Part, token: str, seen: SlotSet) -> Outcome:
+    async def _take_until_known(self, part: ThresholdPart, token: str, seen: SlotSet) -> Outcome:
         """Take slots in a set of the form seen, again as long as it turns out to be another."""
         doubt: str | None = None
         for _ in range(LOOKS_MAX):
@@ -160,27 +160,27 @@ class SlotsCounter(ItemCounter):
             seen = found
         return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
 
-    async def _first_look(self, part: Part) -> SlotSet:
+    async def _first_look(self, part: ThresholdPart) -> SlotSet:
         """Return what is known of the set; if it is to become counted, what it shows."""
         if part.shard in self._counted:
             return COUNTED
         return SlotSet() if part.change == ONE else await self._look(part)
 
-    async def _look(self, part: Part) -> SlotSet:
+    async def _look(self, part: ThresholdPart) -> SlotSet:
         return self._known(part, await self.store.get(Get(self.key(part.shard))), None)
 
-    def _known(self, part: Part, item: Item | None, doubt: str | None) -> SlotSet:
+    def _known(self, part: ThresholdPart, item: Item | None, doubt: str | None) -> SlotSet:
         """Return the set that an item shows; it must belong to the layout known."""
         if revision_of(item) != part.revision:
             raise LayoutMoved(doubt)
         return self._noted(part, item)
 
-    def _noted(self, part: Part, item: Item | None) -> SlotSet:
+    def _noted(self, part: ThresholdPart, item: Item | None) -> SlotSet:
         found = SlotSet.of(item)
         (self._counted.add if found.is_counted else self._counted.discard)(part.shard)
         return found
 
-    async def _sent(self, part: Part, token: str, seen: SlotSet) -> FinalOutcome:
+    async def _sent(self, part: ThresholdPart, token: str, seen: SlotSet) -> FinalOutcome:
         """Send the update that takes the slots; a set without room for the token is a rejection."""
         key, maximum = self.key(part.shard), part.limits.maximum
         update = taking(key, token, part.change, maximum=maximum, seen=seen)
@@ -192,7 +192,7 @@ class SlotsCounter(ItemCounter):
                 raise
             return FinalOutcome(rejected)
 
-    async def _give_back(self, part: Part, token: str) -> Outcome:
+    async def _give_back(self, part: ThresholdPart, token: str) -> Outcome:
         # Without this read, a repeat could not distinguish slots given back from some never held.
         doubt: str | None = None
         seen = await self._look(part)
@@ -215,16 +215,16 @@ class SlotsCounter(ItemCounter):
             seen = found
         return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
 
-    async def _written(self, part: Part, update: writes.Update) -> FinalOutcome:
+    async def _written(self, part: ThresholdPart, update: writes.Update) -> FinalOutcome:
         """Send an update of a set that belongs to the layout known."""
         known = replace(update, condition=both(stands(LAYOUT, part.revision), update.condition))
         return await self.retrier.until_answered(lambda: self.store.write(known))
 
-    async def _found(self, part: Part, rejected: Rejected) -> Item | None:
+    async def _found(self, part: ThresholdPart, rejected: Rejected) -> Item | None:
         # Not every engine returns the item that made the condition false.
         return rejected.found[0] or await self.store.get(Get(self.key(part.shard)))
 
-    async def _without_room(self, part: Part, token: str) -> Rejected | None:
+    async def _without_room(self, part: ThresholdPart, token: str) -> Rejected | None:
         """Return the rejection if the request was over DynamoDB's item size; None if it was not."""
         item = await self.store.get(Get(self.key(part.shard)))
         size = item_size(item or {}) + bytes_of(token, part.change)
@@ -242,7 +242,7 @@ class SlotsCounter(ItemCounter):
 _KEPT_CHANGING = "others changed the set each time"
 
 
-def _refused(part: Part, token: str, found: SlotSet, doubt: str | None) -> Outcome:
+def _refused(part: ThresholdPart, token: str, found: SlotSet, doubt: str | None) -> Outcome:
     """Return why no slots were taken: the token holds some, or too few are free."""
     held = found.held(token)
     if held and held != part.change:

@@ -2,6 +2,6 @@
 
 from ledger.primitives.leases.holding import Beat
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, LeaseTerms, NotHeld
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, LeaseTerms, NotHeld
 
 __all__ = ["Beat", "Lease", "LeaseGrant", "LeaseOptions", "LeaseRecord", "LeaseTerms", "NotHeld"]

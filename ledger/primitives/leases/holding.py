@@ -24,7 +24,7 @@ import anyio
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.item import LeaseItem, Sending
-from ledger.primitives.leases.state import NO_OWNER, LeaseGrant, LeaseRecord, LeaseTerms
+from ledger.primitives.leases.lease_rules import NO_OWNER, LeaseGrant, LeaseRecord, LeaseTerms
 from ledger.runtime.clock import Clock
 
 BEATS_MAX = 64

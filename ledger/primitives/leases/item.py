@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from ledger.core.entry import AttributeValue, Item, Key
-from ledger.primitives.leases.state import LeaseRecord, holds_on, record_item, record_of
+from ledger.primitives.leases.lease_rules import LeaseRecord, holds_on, record_item, record_of
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent, Condition, Equals
@@ -37,7 +37,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LeaseSent:
     """A write of ours: when it was sent, and for an acquisition the data that it found."""
 
     at: float
@@ -52,16 +52,16 @@ class Sending:
         self._clock = services.clock
         self._randomness = services.randomness
         self._elapsed = ElapsedTime(services.clock)
-        self._sent: dict[str, Sent] = {}
+        self._sent: dict[str, LeaseSent] = {}
         self._lock = Lock()
 
-    def sent(self, rvn: str) -> Sent | None:
+    def sent(self, rvn: str) -> LeaseSent | None:
         """Return when we sent this rvn; None if we did not, or long ago."""
         with self._lock:
             return self._sent.get(rvn)
 
     def elapsed_seconds(self) -> float:
-        """Return seconds of the clock that `Sent.elapsed` is taken from."""
+        """Return seconds of the clock that `LeaseSent.elapsed` is taken from."""
         with self._lock:
             return self._elapsed.seconds()
 
@@ -69,7 +69,7 @@ class Sending:
         """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
         with self._lock:
             rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
-            self._sent[rvn] = Sent(self._clock.monotonic(), self._elapsed.seconds(), found)
+            self._sent[rvn] = LeaseSent(self._clock.monotonic(), self._elapsed.seconds(), found)
             if len(self._sent) > SENT_MAX:
                 del self._sent[next(iter(self._sent))]
             return rvn

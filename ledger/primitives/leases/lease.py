@@ -10,9 +10,9 @@
             await lease.transact(writes)             # LeaseLost if another has it: nothing written
 
 `check` stops a holder whose heartbeats fail; the fence that `transact` adds stops one that stalls
-after its check. What is judged is judged in `ledger.primitives.leases.state` and `pace`; a holding
-is `ledger.primitives.leases.holding`; every write is conditional on the record seen before it
-(`ledger.primitives.leases.item`), so of any number of contenders one wins.
+after its check. What is judged is judged in `ledger.primitives.leases.lease_rules` and `pace`; a
+holding is `ledger.primitives.leases.holding`; every write is conditional on the record seen before
+it (`ledger.primitives.leases.item`), so of any number of contenders one wins.
 """
 
 import math
@@ -26,17 +26,16 @@ import anyio
 from ledger.core.amounts import check_bool
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
+from ledger.primitives.leases.heartbeats import TICK_SECONDS, Keeping, expire, give_back, in_loop
 from ledger.primitives.leases.holding import BEATS_MAX, Beat, Holding, holder
 from ledger.primitives.leases.item import LeaseItem, Sending
-from ledger.primitives.leases.keeping import TICK_SECONDS, Keeping, expire, give_back, in_loop
-from ledger.primitives.leases.pace import Pace
-from ledger.primitives.leases.state import (
+from ledger.primitives.leases.lease_rules import (
     NO_OWNER,
     LeaseGrant,
     LeaseRecord,
     LeaseTerms,
+    LeaseWatch,
     NotHeld,
-    Watch,
     checked_data,
     checked_key,
     checked_owner,
@@ -46,7 +45,8 @@ from ledger.primitives.leases.state import (
     own_key,
     record_of,
 )
-from ledger.primitives.leases.watching import is_alive
+from ledger.primitives.leases.poll_pace import PollPace
+from ledger.primitives.leases.queries import is_alive
 from ledger.runtime.call_deadlines import (
     arranging,
     changing,
@@ -128,9 +128,9 @@ class Lease:
         self._item = LeaseItem(store, place, self._sending)
         self._clock = services.clock
         self._random = services.randomness
-        self._watch = Watch()
+        self._watch = LeaseWatch()
         self._highest_epoch = 0
-        self._pace = Pace(terms.poll_seconds)
+        self._pace = PollPace(terms.poll_seconds)
         self._holding: Holding | None = None
         self._why = "it was not acquired"
 

@@ -1,7 +1,8 @@
 """Numbers that grow: by a counter item (fast, gaps) or by sort keys (no gaps). See README.md."""
 
+from ledger.primitives.sequences.call_queue import Queue
 from ledger.primitives.sequences.contents import APPEND_MAX
-from ledger.primitives.sequences.counter import BLOCK_MAX, CounterSequence, MakeItem
+from ledger.primitives.sequences.counter_sequence import BLOCK_MAX, CounterSequence, MakeItem
 from ledger.primitives.sequences.numbers import (
     NUMBER_MAX,
     MaybeNumbered,
@@ -11,8 +12,7 @@ from ledger.primitives.sequences.numbers import (
     sort_key_of,
 )
 from ledger.primitives.sequences.offers import AfterRace
-from ledger.primitives.sequences.queueing import Queue
-from ledger.primitives.sequences.sort_key import ADDED_MAX, AppendOptions, SortKeySequence
+from ledger.primitives.sequences.sort_key_sequence import ADDED_MAX, AppendOptions, SortKeySequence
 
 __all__ = [
     "ADDED_MAX",

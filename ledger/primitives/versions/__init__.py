@@ -2,9 +2,9 @@
 
 from ledger.primitives.versions.condition import ConditionGuard
 from ledger.primitives.versions.dead_letters import DeadLetters
-from ledger.primitives.versions.letters import DeadLetter
+from ledger.primitives.versions.failure_items import DeadLetter
 from ledger.primitives.versions.lock import GuardOptions, Handler, LockGuard
-from ledger.primitives.versions.state import (
+from ledger.primitives.versions.version_rules import (
     VERSION_MAX,
     Adopted,
     Busy,

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, LedgerError, RequestRefused, StoreError, Unreachable
-from ledger.primitives.versions.letters import (
+from ledger.primitives.versions.failure_items import (
     FAILURES_MAX,
     DeadLetter,
     Failures,
@@ -20,7 +20,7 @@ from ledger.primitives.versions.letters import (
     partitions,
     unchanged,
 )
-from ledger.primitives.versions.state import Event, Refused
+from ledger.primitives.versions.version_rules import Event, Refused
 from ledger.runtime.call_deadlines import arranging, changing, each_in_time, reading
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query

@@ -19,23 +19,23 @@ from functools import partial
 from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, checked_terms
-from ledger.primitives.versions.committing import Committed, Committing
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseTerms, NotHeld, checked_terms
+from ledger.primitives.versions.commit import Committed, VersionCommit
 from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
-from ledger.primitives.versions.letters import DeadLetter
-from ledger.primitives.versions.state import (
+from ledger.primitives.versions.failure_items import DeadLetter
+from ledger.primitives.versions.turn_queue import WAITING_MAX, Turns
+from ledger.primitives.versions.version_rules import (
     Busy,
     Event,
     LockLost,
     Repeats,
-    Rules,
     Skipped,
+    VersionRules,
     checked_event,
     checked_handler,
     is_within,
     version_of,
 )
-from ledger.primitives.versions.turns import WAITING_MAX, Turns
 from ledger.runtime.call_deadlines import arranging, seconds_left, unless_ended
 from ledger.runtime.services import Services
 from ledger.store.port import Store
@@ -106,12 +106,12 @@ class LockGuard:
         self._services = services
         self._terms = checked_terms(options.terms)
         self._check_first = check_bool("check_first", options.check_first)
-        self._rules = Rules(options.repeats, options.tombstone_seconds)
+        self._rules = VersionRules(options.repeats, options.tombstone_seconds)
         self._turns = Turns(
             rules=self._rules, clock=clock, owner=owner, waiting_max=options.waiting_max
         )
         retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=options.backoff)
-        self._committing = Committing(store, retrier, randomness, self._rules)
+        self._committing = VersionCommit(store, retrier, randomness, self._rules)
         failures_max = options.failures_max
         self.dead_letters: DeadLetters = DeadLetters(store, retrier, failures_max=failures_max)
         self._counted = None if failures_max is None else self.dead_letters

@@ -9,6 +9,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
+from ledger.budgets.budget import Budget, Budgets, Hold
+from ledger.budgets.rights import GrantName
+from ledger.budgets.spend_request import Granted, Refused, checked_hold
 from ledger.core import amounts
 from ledger.core.errors import (
     AmountOverflow,
@@ -19,10 +22,6 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.ledger import budget_parts, live_settings
-from ledger.limits.asked import checked_hold
-from ledger.limits.budget import Budget, Budgets, Hold
-from ledger.limits.outcomes import Granted, Refused
-from ledger.limits.rights import GrantName
 from ledger.runtime.call_deadlines import reading
 from ledger.service.answers import Spoken, answer
 from ledger.service.apart import problems, read_apart

@@ -14,10 +14,10 @@ from lab.bench import load
 from lab.bench.life import JITTER_SECONDS, LAG_SECONDS, engine
 from lab.bench.measuring import Measured, Meter
 from lab.bench.rounds import Round, warm_seconds
+from ledger.budgets.spend_request import Refused
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import open_table
-from ledger.limits.outcomes import Refused
 from ledger.store.writes import Applied
 from ledger.table import Table
 

@@ -17,14 +17,14 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from compactor import Compactor
+from ledger.budgets.balance import in_flight
+from ledger.budgets.calendar import window_of
+from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights_items import read_rights
+from ledger.budgets.spend_request import Granted
 from ledger.core.amounts import EXACT, of_text, total_wide
 from ledger.core.budget_rules import BudgetRule
 from ledger.core.errors import LedgerError
-from ledger.limits.balance import in_flight
-from ledger.limits.calendar import window_of
-from ledger.limits.outcomes import Granted
-from ledger.limits.reading import read_rights
-from ledger.limits.rights import Account, Rights
 from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.table import Table

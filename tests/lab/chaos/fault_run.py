@@ -21,7 +21,7 @@ from ledger.demo.harness.census import describe_item, take_census
 from ledger.demo.harness.checker import Violation
 from ledger.demo.harness.processes import ManagedProcess, ProcessEnded
 from ledger.demo.harness.table import TestTable
-from ledger.primitives.leases.state import lease_key, record_of
+from ledger.primitives.leases.lease_rules import lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.signals import STOP_SIGNALS, stopped_by_signals
 from ledger.runtime.tasks import background_tasks

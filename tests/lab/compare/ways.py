@@ -5,8 +5,8 @@ from functools import partial
 
 from lab.compare.figures import LEDGER_SHARDED
 from ledger.primitives.counters import METHODS, Make
+from ledger.primitives.counters.catalog import SHARDS
 from ledger.primitives.counters.collection import make_collection
-from ledger.primitives.counters.registry import SHARDS
 
 WAYS: Mapping[str, Make] = {
     **{name: method.make for name, method in METHODS.items()},

@@ -16,8 +16,8 @@ from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.invocations import Invocations
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetters
-from ledger.pipeline.sources.places import place_of
+from ledger.pipeline.sources.dead_letters import LetterSink
+from ledger.pipeline.sources.file_positions import place_of
 from ledger.pipeline.sources.source import Source
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
@@ -37,7 +37,7 @@ class Connected:
 
     stores: Mapping[str, Store]
     given: Settings
-    letters: DeadLetters
+    letters: LetterSink
 
     async def store(self, region: str) -> Store:
         """Return the store of a region."""
@@ -53,7 +53,7 @@ class Connected:
         del region, lane, position
         return None
 
-    async def dead_letters(self, region: str) -> DeadLetters:
+    async def dead_letters(self, region: str) -> LetterSink:
         """Return the file that stands for the queue."""
         del region
         return self.letters

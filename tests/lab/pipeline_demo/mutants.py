@@ -11,11 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 from ledger.pipeline.core import plans
+from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import MapItem, map_item_of
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.plans import MapPlan, ReducePlan
 from ledger.pipeline.core.records import Record
-from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import map_stage, reduce_stage, state_batch
 from ledger.store.writes import Delete, Put

@@ -25,13 +25,13 @@ from lab.pipeline_demo.functions import Connected, ShardOfEvents
 from lab.pipeline_demo.mutants import MUTANTS
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.config import read_config
+from ledger.pipeline.file_runs import open_stores
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import figures
-from ledger.pipeline.running import open_stores
 from ledger.pipeline.sources.dead_letters import DeadLetterFile
+from ledger.pipeline.sources.file_positions import place_of
 from ledger.pipeline.sources.files import FileSource
-from ledger.pipeline.sources.places import place_of
-from ledger.pipeline.stages.worker import LanePlace, Pipeline, PipelineMetering
+from ledger.pipeline.stages.worker import LanePlace, LaneWorker, PipelineMetering
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED
 from ledger.runtime.gc import tune_gc
@@ -115,7 +115,7 @@ class _Worker:
             await shard.run(source, most=job.function_batch)
             self.crashes = shard.failed
             return
-        pipeline = Pipeline(
+        pipeline = LaneWorker(
             LanePlace(job.region, job.lane),
             source,
             stores=faulty,
@@ -127,7 +127,7 @@ class _Worker:
         while not await self._lives(pipeline):
             self.crashes += 1
 
-    async def _lives(self, pipeline: Pipeline) -> bool:
+    async def _lives(self, pipeline: LaneWorker) -> bool:
         """Run to the end of the lane, or until a crash."""
         try:
             await pipeline.run()

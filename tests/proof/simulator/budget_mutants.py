@@ -12,25 +12,32 @@ from decimal import Decimal
 from typing import Any
 
 from compactor import plan as compacting
+from ledger.budgets import (
+    grant_closing,
+    grant_keeper,
+    hold_rules,
+    rights,
+    rights_plan,
+    spend_record,
+)
+from ledger.budgets.calendar import Window
+from ledger.budgets.grant_allowance import Allowance, AllowanceTaken
+from ledger.budgets.hold_rules import SeparateCharge
+from ledger.budgets.limit_windows import BudgetLimit
+from ledger.budgets.rights import Account, Grant, GrantName, Rights
+from ledger.budgets.rights_fetcher import RightsFetcher
+from ledger.budgets.rights_items import ControlItems
+from ledger.budgets.rights_plan import SpendPlan
+from ledger.budgets.spend_record import SpendRecord, View
 from ledger.core.entry import Key
 from ledger.core.values import Entry
-from ledger.limits import holds, keeper, plan, reclaiming, rights, spends
-from ledger.limits.allowance import Allowance, Taken
-from ledger.limits.calendar import Window
-from ledger.limits.fetching import Fetcher
-from ledger.limits.holds import Apart
-from ledger.limits.items import ControlItems
-from ledger.limits.plan import Spent
-from ledger.limits.rights import Account, Grant, GrantName, Rights
-from ledger.limits.spends import Spend, View
-from ledger.limits.windows import Limit
 from ledger.store.writes import Put, Update
 from ledger.writing import plan as planning
 from proof.simulator.budgets import has_windows, keeps_budgets
 from proof.simulator.mutant import Mutant
 
-_update_of = holds.update_of
-_reachable = Fetcher._reachable  # noqa: SLF001 (it is broken here)
+_update_of = hold_rules.update_of
+_reachable = RightsFetcher._reachable  # noqa: SLF001 (it is broken here)
 
 
 def over_at_expiry(
@@ -41,15 +48,15 @@ def over_at_expiry(
     return date > grant.expires
 
 
-def folds_open_holds(spend: Spend, views: Mapping[str, View]) -> bool:
+def folds_open_holds(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold a hold as any other entry."""
-    return spends.may_fold(replace(spend, resolved="void"), views)
+    return spend_record.may_fold(replace(spend, resolved="void"), views)
 
 
-def sure_of_all(allowance: Allowance) -> Spent:
+def sure_of_all(allowance: Allowance) -> SpendPlan:
     """Take what is not known for used."""
     amount = allowance.grant.amount - allowance.remaining
-    return Spent(amount, is_sure=True)
+    return SpendPlan(amount, is_sure=True)
 
 
 def whose_ever(shown: Rights, token: str) -> int | None:
@@ -64,7 +71,7 @@ def unconditional(before: Rights) -> None:
 
 
 async def through_its_own_region(
-    fetcher: Fetcher, me: Account, shown: Mapping[Account, Rights]
+    fetcher: RightsFetcher, me: Account, shown: Mapping[Account, Rights]
 ) -> AsyncIterator[tuple[Account, ControlItems]]:
     """Reach the items of other regions through the own region's endpoint."""
     async for account, _ in _reachable(fetcher, me, shown):
@@ -72,22 +79,22 @@ async def through_its_own_region(
 
 
 def entry_alone(
-    key: Key, apart: Apart, items: Mapping[str, Rights], counter: str
+    key: Key, apart: SeparateCharge, items: Mapping[str, Rights], counter: str
 ) -> list[Put | Update]:
     """Resolve a hold without the rights items of its grants."""
     del items, counter
     return [_update_of(key, apart.resolved)]
 
 
-def whole_limit(shown: Rights, *, window: Window, limit: Limit) -> Rights | None:
+def whole_limit(shown: Rights, *, window: Window, limit: BudgetLimit) -> Rights | None:
     """Let each region that sees a window first mint all of it."""
     if shown.version:
         return None
     amount = Decimal(0) if window.is_whole else limit.steps[-1].limit
-    return plan.create(shown.account, amount)
+    return rights_plan.create(shown.account, amount)
 
 
-def nothing_shown(found: Sequence[Spend], name: GrantName) -> Decimal:
+def nothing_shown(found: Sequence[SpendRecord], name: GrantName) -> Decimal:
     """Take a grant that is over for unused."""
     del found, name
     return Decimal(0)
@@ -111,7 +118,7 @@ BUDGET_MUTANTS = (
         "a grant is over a signature's lifetime after it expires (not at once)",
         "a request that is held up lands after its grant was closed: sold twice",
         60,
-        (reclaiming, "is_over", over_at_expiry),
+        (grant_closing, "is_over", over_at_expiry),
     ),
     budget_mutant(
         "hold-folded",
@@ -125,14 +132,14 @@ BUDGET_MUTANTS = (
         "a grant that its owner left open is closed by its entries",
         "what was spent under it is sold twice",
         60,
-        (reclaiming, "charge_of", nothing_shown),
+        (grant_closing, "charge_of", nothing_shown),
     ),
     budget_mutant(
         "grant-unknown-given-back",
         "what may have been applied is not given back",
         "it is sold twice",
         60,
-        (Taken, "doubted", Taken.given_back),
+        (AllowanceTaken, "doubted", AllowanceTaken.given_back),
     ),
     budget_mutant(
         "grant-unknown-as-used",
@@ -146,7 +153,7 @@ BUDGET_MUTANTS = (
         "a grant is of one process, which knows it by its token",
         "two processes spend it: sold twice",
         60,
-        (plan, "granted_to", whose_ever),
+        (rights_plan, "granted_to", whose_ever),
     ),
     budget_mutant(
         "rights-no-version",
@@ -160,15 +167,15 @@ BUDGET_MUTANTS = (
         "a rights item is written through its own region",
         "the last writer wins: what it granted meanwhile is available again",
         60,
-        (Fetcher, "_reachable", through_its_own_region),
+        (RightsFetcher, "_reachable", through_its_own_region),
     ),
     budget_mutant(
         "hold-alone",
         "who is not its owner resolves a hold with the rights item of each grant",
         "what it came to is not what is charged",
         60,
-        (holds, "apart_writes", entry_alone),
-        (reclaiming, "apart_writes", entry_alone),
+        (hold_rules, "apart_writes", entry_alone),
+        (grant_closing, "apart_writes", entry_alone),
     ),
     budget_mutant(
         "hold-compared",
@@ -182,7 +189,7 @@ BUDGET_MUTANTS = (
         "the regions share a window by the step in force before it began",
         "each mints as it sees it: more than the limit",
         24,
-        (keeper, "created", whole_limit),
+        (grant_keeper, "first_rights", whole_limit),
         worlds=has_windows,
     ),
 )

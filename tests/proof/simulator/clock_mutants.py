@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from ledger.budgets import control, rights_items
+from ledger.budgets.rights import Rights
+from ledger.budgets.rights_items import ControlItems
+from ledger.budgets.rolling_limits import margin_of, roll_forward
+from ledger.budgets.spender import Spender
 from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import Terms
-from ledger.limits import control, items
-from ledger.limits.items import ControlItems
-from ledger.limits.rights import Rights
-from ledger.limits.rolling import margin_of, rolled
-from ledger.limits.spending import Spender
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from proof.simulator.budget_mutants import budget_mutant
@@ -96,7 +96,7 @@ def horizon_alone(terms: Terms) -> float:
 def as_of_own_clock(shown: ControlItems, rights: Rights) -> Rights:
     """Give back what has left the window by this machine's clock."""
     margin = margin_of(shown._settings.current.terms)  # noqa: SLF001
-    return rolled(rights, _shown_by(shown._clock), margin=margin)  # noqa: SLF001
+    return roll_forward(rights, _shown_by(shown._clock), margin=margin)  # noqa: SLF001
 
 
 _BY_ANY_CLOCK = (
@@ -120,7 +120,7 @@ CLOCK_MUTANTS = (
         "what was spent comes back a retry horizon and the skews after the window",
         "with old keys a span has more than the limit, by the ids",
         20,
-        (items, "margin_of", no_margin),
+        (rights_items, "margin_of", no_margin),
         worlds=meets_at_edges,
     ),
     budget_mutant(
@@ -129,7 +129,7 @@ CLOCK_MUTANTS = (
         "noted by a host that is behind, or confirmed by one that is ahead, it does not wait",
         40,
         *_BY_ANY_CLOCK,
-        (items, "time_in", own_time),
+        (rights_items, "time_in", own_time),
         worlds=has_windows_and_wrong_clocks,
     ),
     budget_mutant(
@@ -146,7 +146,7 @@ CLOCK_MUTANTS = (
         "what was spent comes back a skew later for each of the clocks that meet",
         "a span has more than the limit, by the ids of a host that is ahead and of one behind",
         40,
-        (items, "margin_of", horizon_alone),
+        (rights_items, "margin_of", horizon_alone),
         worlds=meets_at_edges,
     ),
 )

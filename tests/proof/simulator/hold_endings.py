@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import anyio
 
+from ledger.budgets.budget import Outcome
+from ledger.budgets.memory_hold import LightHold
+from ledger.budgets.spend_request import Granted, Refused
 from ledger.core import keys
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.limits.budget import Outcome
-from ledger.limits.light import LightHold
-from ledger.limits.outcomes import Granted, Refused
 from proof.simulator.budgets import PlannedBulk, PlannedEnding, PlannedSpend
 from proof.simulator.spending_processes import SPEND_REFUSALS, Spender, SpendingProcesses
 from proof.simulator.supervisor import Supervisor

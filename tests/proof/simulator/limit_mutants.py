@@ -11,15 +11,15 @@ from typing import Any
 from compactor import budgets as budgets_of_passes
 from compactor import plan as plan_of_passes
 from ledger.administration import budgets as lost_budgets
+from ledger.budgets import fail_open, hold_rules, initial_shares, limit_changer, rights_plan
+from ledger.budgets.grant_allowance import AllowanceTaken, Settling
+from ledger.budgets.hold_rules import HoldResolution, SeparateCharge
+from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
+from ledger.budgets.rights import GrantName, Rights, following
+from ledger.budgets.rights_plan import TooFewRights
+from ledger.budgets.spend_record import SpendRecord, View, may_fold
+from ledger.budgets.spender import Spender
 from ledger.core.entry import ADJUSTED, GRANT, Key
-from ledger.limits import changing, holds, let_through, plan, shares
-from ledger.limits.allowance import Settling, Taken
-from ledger.limits.holds import Apart, Resolved
-from ledger.limits.plan import Short
-from ledger.limits.rights import GrantName, Rights, following
-from ledger.limits.spending import Spender
-from ledger.limits.spends import Spend, View, may_fold
-from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.store.conditions import Equals, Has
 from ledger.store.writes import Put, Update
 from ledger.writing.plan import Planned
@@ -34,8 +34,8 @@ SHORTLY_SECONDS = 400.0
 LATE_SHARE = 0.3
 THROTTLED_SECONDS = 600.0
 TWO = 2
-_charge_apart = holds.charge_apart
-_mark = let_through._mark  # noqa: SLF001 (it is broken here)
+_charge_apart = hold_rules.charge_apart
+_mark = fail_open._mark  # noqa: SLF001 (it is broken here)
 
 
 def loses_budgets(seed: int) -> bool:
@@ -84,30 +84,30 @@ def raised_again(rights: Rights, amount: Decimal, raise_id: str, *, now: int) ->
 
 def retires_all(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
     """Retire all that is above the target, granted or not."""
-    amount = plan.above(target, (rights, *others))
+    amount = rights_plan.above(target, (rights, *others))
     return following(rights, retired=rights.retired + amount) if amount > 0 else None
 
 
-def newest_step(limit: Limit, begins: int) -> LimitStep:
+def newest_step(limit: BudgetLimit, begins: int) -> LimitStep:
     """Share a window by the newest step, in force or announced."""
     del begins
     return limit.newest
 
 
 def charged_anyway(
-    resolved: Resolved, items: Mapping[str, Rights], *, now: float, over: bool = False
-) -> Apart | Short:
+    resolved: HoldResolution, items: Mapping[str, Rights], *, now: float, over: bool = False
+) -> SeparateCharge | TooFewRights:
     """Charge what a hold came to more, whatever there is."""
     del over
     return _charge_apart(resolved, items, now=now, over=True)
 
 
-def without_more(taken: Taken, actual: Decimal) -> Settling | None:
+def without_more(taken: AllowanceTaken, actual: Decimal) -> Settling | None:
     """Settle a light hold for more without taking it from the grant."""
     return Settling(max(taken.amount, actual), taken.allowances, taken.amount, actual)
 
 
-def folded_uncharged(spend: Spend, views: Mapping[str, View]) -> bool:
+def folded_uncharged(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold what was let through, charged or not."""
     return spend.is_over or may_fold(spend, views)
 
@@ -117,7 +117,7 @@ async def charges_nothing(*_: object) -> int:
     return 0
 
 
-def unmarked(key: Key, spend: Spend, written: tuple[GrantName, ...]) -> Update:
+def unmarked(key: Key, spend: SpendRecord, written: tuple[GrantName, ...]) -> Update:
     """Leave an entry unmarked."""
     marked = _mark(key, spend, written)
     return replace(marked, set={ADJUSTED: marked.set[ADJUSTED]}, condition=Has(GRANT))
@@ -136,7 +136,9 @@ def refused_by_its_first(spender: Spender, sought: Any) -> bool:
     return rule is None or rule.on_outage == "refuse"
 
 
-def put_as_read(changer: changing.LimitChanger, place: Any, before: Limit, after: Limit) -> Put:
+def put_as_read(
+    changer: limit_changer.LimitChanger, place: Any, before: BudgetLimit, after: BudgetLimit
+) -> Put:
     """Change the limit of home's generation as it was read, under whichever generation."""
     del changer
     item = limit_item(replace(after, generation=place.generation), place.budget)
@@ -144,8 +146,8 @@ def put_as_read(changer: changing.LimitChanger, place: Any, before: Limit, after
 
 
 async def half_raises(
-    changer: object, place: object, limit: Limit, **_: bool
-) -> tuple[Limit, list[Put]]:
+    changer: object, place: object, limit: BudgetLimit, **_: bool
+) -> tuple[BudgetLimit, list[Put]]:
     """Leave what a lost home left of a raise as it is."""
     del changer, place
     return limit, []
@@ -162,22 +164,22 @@ LIMIT_MUTANTS = (
         "a raise is made once for its id",
         "a call that is repeated raises the limit twice",
         60,
-        (changing, "is_made", raised_by_each),
-        (plan, "raise_limit", raised_again),
+        (limit_changer, "is_made", raised_by_each),
+        (rights_plan, "raise_limit", raised_again),
     ),
     budget_mutant(
         "retired-granted",
         "a limit is lowered by what is free at home, no more",
         "what processes were granted is retired, and spent",
         60,
-        (plan, "lower_limit", retires_all),
+        (rights_plan, "lower_limit", retires_all),
     ),
     budget_mutant(
         "step-of-today",
         "a step of a limit is for windows that begin later, once it is in force",
         "regions share a window of two limits",
         60,
-        (shares, "step_of", newest_step),
+        (initial_shares, "step_of", newest_step),
         worlds=has_windows,
     ),
     budget_mutant(
@@ -185,14 +187,14 @@ LIMIT_MUTANTS = (
         "more than was held is charged where there is as much, or `over` says so",
         "more is applied than the limit",
         60,
-        (holds, "charge_apart", charged_anyway),
+        (hold_rules, "charge_apart", charged_anyway),
     ),
     budget_mutant(
         "light-without-more",
         "a light hold that is settled for more takes that from its grant first",
         "more is spent under a grant than it has",
         60,
-        (Taken, "settling", without_more),
+        (AllowanceTaken, "settling", without_more),
     ),
     budget_mutant(
         "through-by-its-first",
@@ -216,7 +218,7 @@ LIMIT_MUTANTS = (
         "what was let through is marked in the transaction that charges it",
         "each pass charges it again",
         60,
-        (let_through, "_mark", unmarked),
+        (fail_open, "_mark", unmarked),
         worlds=lets_through,
     ),
     budget_mutant(
@@ -232,7 +234,7 @@ LIMIT_MUTANTS = (
         "home writes the limit of an earlier one under its own generation of the contract",
         "no limit can be changed after the loss of a home",
         60,
-        (changing.LimitChanger, "_limit_put", put_as_read),
+        (limit_changer.LimitChanger, "_limit_put", put_as_read),
         worlds=loses_budgets,
     ),
     budget_mutant(
@@ -240,7 +242,7 @@ LIMIT_MUTANTS = (
         "a raise of which a lost home left one half is made whole by the next",
         "its rights look like a lowering under way, or its limit like a raise",
         30,
-        (changing.LimitChanger, "_torn", half_raises),
+        (limit_changer.LimitChanger, "_torn", half_raises),
         worlds=raises_before_loss,
     ),
     budget_mutant(

@@ -11,6 +11,7 @@ from decimal import Decimal
 import anyio
 
 from ledger.administration.budgets import LostRights
+from ledger.budgets.grant_closing import RegionViews
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
@@ -18,7 +19,6 @@ from ledger.core.errors import (
     HomeMoving,
     OutcomeUnknown,
 )
-from ledger.limits.reclaiming import Regions
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from proof.simulator.losses import Loss
@@ -88,7 +88,7 @@ class LostRightsOperator:
         first = stores[self._random.choice(sorted(stores))]
         view = ContractView(first, self._file(), clock=process.clock)
         await view.open()
-        regions = Regions(stores, view.terms, process.clock)
+        regions = RegionViews(stores, view.terms, process.clock)
         table, home = OpenTable(stores, view), stores.get(view.terms.home)
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")

@@ -12,10 +12,10 @@ from functools import partial
 import anyio
 
 from compactor import lag
+from ledger.budgets import reclaim
 from ledger.core import contract
 from ledger.core.amounts import EXACT
 from ledger.core.contract import seconds_to_wait
-from ledger.limits import losing
 from proof.simulator import loop
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.auditor import Auditor, Violation
@@ -131,14 +131,14 @@ def _arriving(loss: Loss | None) -> Iterator[None]:
 
     A day is more than worlds are long. Compactors go by a day, as they are.
     """
-    before = losing.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
+    before = reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
     if loss is not None:
         arriving = loss.arrives_until - max(loss.removed.values())
-        losing.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
+        reclaim.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
     try:
         yield
     finally:
-        losing.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
+        reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
 
 
 @contextmanager

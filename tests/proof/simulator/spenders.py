@@ -10,6 +10,10 @@ from functools import partial
 
 import anyio
 
+from ledger.budgets.budget import Budget, Hold
+from ledger.budgets.limit_windows import LIMIT_PREFIX
+from ledger.budgets.rights import partition_of
+from ledger.budgets.spend_request import Granted
 from ledger.core.errors import (
     ArchiveError,
     BudgetMissing,
@@ -22,10 +26,6 @@ from ledger.core.errors import (
     StateConflict,
 )
 from ledger.core.values import Entry
-from ledger.limits.budget import Budget, Hold
-from ledger.limits.outcomes import Granted
-from ledger.limits.rights import partition_of
-from ledger.limits.windows import LIMIT_PREFIX
 from proof.simulator.budgets import (
     CREATED_WITHIN_SECONDS,
     NO_BUDGETS,

@@ -12,6 +12,7 @@ from itertools import product
 
 import anyio
 
+from ledger.budgets.budget import Budget, Budgets
 from ledger.core.errors import (
     BudgetUndecided,
     ContractConflict,
@@ -21,7 +22,6 @@ from ledger.core.errors import (
 )
 from ledger.core.keys import BUDGET_PREFIX
 from ledger.ledger import Ledger, budget_parts
-from ledger.limits.budget import Budget, Budgets
 from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
 from ledger.store.port import Store

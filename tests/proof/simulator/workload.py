@@ -32,7 +32,7 @@ from ledger.core.values import Entry
 from ledger.demo.harness.tagged import digits
 from ledger.ledger import Ledger
 from ledger.opening import GivenConnections
-from ledger.primitives.leases.state import lease_key
+from ledger.primitives.leases.lease_rules import lease_key
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Absent

@@ -13,16 +13,16 @@ from support.ledgers import make_services
 
 from ledger.administration import budgets
 from ledger.administration.budgets import LostRights, RestoredBudgets, lost_rights
+from ledger.budgets import limit_changer
+from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item, lower_window
+from ledger.budgets.reclaim import ARRIVED_SECONDS
+from ledger.budgets.rights import Account, GrantName, rights_item
+from ledger.budgets.rights_items import read_budget, read_rights
+from ledger.budgets.rights_plan import create, raise_limit
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import BudgetMissing, BudgetUndecided, ContractChangeRefused, StoreError
-from ledger.limits import changing
-from ledger.limits.losing import ARRIVED_SECONDS
-from ledger.limits.plan import create, raise_limit
-from ledger.limits.reading import read_budget, read_rights
-from ledger.limits.rights import Account, GrantName, rights_item
-from ledger.limits.windows import Limit, LimitStep, limit_item, lower_window
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -226,7 +226,7 @@ async def test_an_ended_window_whose_shares_are_not_decided_is_reclaimed(
     async def undecided(*_: object) -> bool:
         raise BudgetUndecided("a step is announced")
 
-    monkeypatch.setattr(changing, "is_free_above", undecided)
+    monkeypatch.setattr(limit_changer, "is_free_above", undecided)
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
@@ -275,7 +275,7 @@ async def test_a_budget_that_entries_alone_name_is_among_all(
         assert not await rights.stakes(window)
 
 
-async def _limit(rights: LostRights) -> Limit:
+async def _limit(rights: LostRights) -> BudgetLimit:
     """Return the limit as home shows it."""
     limit = (await read_budget(rights.home, "key/42")).limit
     assert limit is not None

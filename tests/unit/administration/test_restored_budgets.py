@@ -13,11 +13,11 @@ from support.ledgers import make_services
 from ledger import Hold, Ledger, Table
 from ledger.administration import budgets
 from ledger.administration.budgets import Restored, restored_budgets
+from ledger.budgets.rights import Account
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.entry import Item, Key
 from ledger.core.errors import BudgetMissing, StateConflict
-from ledger.limits.rights import Account
 from ledger.store.reads import Scan
 from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable

@@ -14,6 +14,8 @@ from support.lossy_http import Fault, LossyTransport, cut, first, never, refused
 from support.serving import SERVICE, served
 
 from ledger import client
+from ledger.budgets import budget as library
+from ledger.budgets.spend_request import Granted, Refused
 from ledger.client import budgets
 from ledger.client import sync as client_sync
 from ledger.core.errors import (
@@ -24,8 +26,6 @@ from ledger.core.errors import (
     StateConflict,
 )
 from ledger.core.values import Entry
-from ledger.limits import budget as library
-from ledger.limits.outcomes import Granted, Refused
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 BY_THE_LIBRARY_ALONE = {

@@ -7,10 +7,10 @@ import httpx
 import pytest
 from support.serving import SERVICE, served
 
+from ledger.budgets.spend_request import Refused
 from ledger.client import Ledger
 from ledger.core import errors
 from ledger.core.errors import LedgerError
-from ledger.limits.outcomes import Refused
 from ledger.wire.budgets import exceeded
 from ledger.wire.problems import error_of, problem_of
 

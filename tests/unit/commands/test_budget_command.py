@@ -13,16 +13,16 @@ import pytest
 from support.commands import Ran, run_command_here
 
 from ledger.administration.budgets import LostRights, Restored
+from ledger.budgets.budget import Budget, Budgets, Hold
+from ledger.budgets.calendar import Window
+from ledger.budgets.limit_change import LimitChange
+from ledger.budgets.lost_stake import LostStake
+from ledger.budgets.reclaim import Reclaim
+from ledger.budgets.restore_plan import RestorePlan
+from ledger.budgets.rights import Account
+from ledger.budgets.spend_request import Refused
 from ledger.commands import budget_recovery
 from ledger.core.errors import ContractChangeRefused, InvalidInput, OutcomeUnknown
-from ledger.limits.budget import Budget, Budgets, Hold
-from ledger.limits.calendar import Window
-from ledger.limits.limit_change import LimitChange
-from ledger.limits.losing import Minted
-from ledger.limits.lost import Stake
-from ledger.limits.outcomes import Refused
-from ledger.limits.recounted import Recounted
-from ledger.limits.rights import Account
 from ledger.settings import Settings
 from ledger.table import Table
 from ledger.testing import MemoryGlobalTable
@@ -389,7 +389,7 @@ WAITS = Window("key/waits", "key/waits")
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
     """A lost region with 7 at stake; return what reclaims were bounded by."""
     account, window = Account(WEST), Window(COUNTER, COUNTER)
-    stake = Stake(Decimal(10), Decimal(0), Decimal(0), Decimal(3), Decimal(0))
+    stake = LostStake(Decimal(10), Decimal(0), Decimal(0), Decimal(3), Decimal(0))
     asked: list[Decimal | None] = []
     whole: list[Window] = []
 
@@ -405,14 +405,14 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
         async def go_on(self, window: Window) -> None:
             whole.append(window)
 
-        async def stakes(self, _: Window) -> dict[Account, Stake]:
+        async def stakes(self, _: Window) -> dict[Account, LostStake]:
             return {account: stake}
 
-        async def reclaim(self, asked_for: Window, most: Decimal | None) -> dict[Account, Minted]:
+        async def reclaim(self, asked_for: Window, most: Decimal | None) -> dict[Account, Reclaim]:
             if asked_for == WAITS:
                 raise ContractChangeRefused("another region is first")
             asked.append(most)
-            return {account: Minted(stake, stake.amount if most is None else most)}
+            return {account: Reclaim(stake, stake.amount if most is None else most)}
 
     @asynccontextmanager
     async def opened(*_: object, **__: object) -> AsyncIterator[LostRights]:
@@ -456,7 +456,7 @@ def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: De
 @pytest.mark.usefixtures("lost")
 def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """By counter and account, and the limit; where nothing was to be done it says that."""
-    counted = {COUNTER: {Account(WEST): Recounted(Decimal(3), Decimal(0), Decimal(1))}}
+    counted = {COUNTER: {Account(WEST): RestorePlan(Decimal(3), Decimal(0), Decimal(1))}}
     limits = {COUNTER: LimitChange(COUNTER, Decimal(9), Decimal(10))}
     found = [Restored(counted, limits), Restored({}, {}), Restored(counted, limits)]
     asked: list[str | None] = []

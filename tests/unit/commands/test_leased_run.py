@@ -16,7 +16,7 @@ from ledger.commands.lease import LeaseRunOptions
 from ledger.commands.leased_run import LOST, NOT_HELD, LeasedRun
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
-from ledger.primitives.leases.state import own_key, record_of
+from ledger.primitives.leases.lease_rules import own_key, record_of
 from ledger.testing.clock import ManualClock
 
 GRACE = 3.0

@@ -13,7 +13,7 @@ from compactor.plan import Plan
 from ledger.core.entry import entry_id, entry_item, net_item, net_of
 from ledger.core.errors import Throttled
 from ledger.core.values import Entry, NetChange
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import (

@@ -13,7 +13,7 @@ from ledger.core.entry import Item, entry_id, entry_item, net_item
 from ledger.core.fold import COPIES, collect
 from ledger.core.sums import COPY, Sum, SumPlace, copy_item
 from ledger.core.values import Entry, NetChange
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected

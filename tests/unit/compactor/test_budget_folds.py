@@ -13,15 +13,15 @@ from support.ledgers import HOME, SOUTH, WEST
 from compactor.observe import ReadExtent, observe
 from compactor.plan import Observation, Rules, decide
 from compactor.succession import succeed
+from ledger.budgets.rights import GrantName, Rights
+from ledger.budgets.rights_plan import SpendPlan, close
+from ledger.budgets.spend_record import View
 from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import Terms, stricter
 from ledger.core.contract_item import FORMAT
 from ledger.core.entry import RESOLVED, Item
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import Collection
-from ledger.limits.plan import Spent, close
-from ledger.limits.rights import GrantName, Rights
-from ledger.limits.spends import View
 from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, WEST, SOUTH)
@@ -31,7 +31,7 @@ LIMITED = replace(RULES, budgets=("counter",))
 AT = NOW - timedelta(seconds=1000)
 GRANT = GrantName(AT_HOME, 2)
 OPEN = granted(AT_HOME, 10, at=AT)
-_CLOSED = close(OPEN, 2, Spent(Decimal(3), is_sure=True))
+_CLOSED = close(OPEN, 2, SpendPlan(Decimal(3), is_sure=True))
 assert isinstance(_CLOSED, Rights)
 CLOSED: Rights = _CLOSED
 

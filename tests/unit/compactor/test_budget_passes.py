@@ -38,13 +38,13 @@ from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
+from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
+from ledger.budgets.rights import GrantName, Rights
+from ledger.budgets.rights_items import read_budget
+from ledger.budgets.rights_plan import create, send
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
-from ledger.limits.plan import create, send
-from ledger.limits.reading import read_budget
-from ledger.limits.rights import GrantName, Rights
-from ledger.limits.windows import Limit, LimitStep, limit_item
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -162,7 +162,7 @@ async def test_rights_on_their_way_are_found_by_the_search(
     sent = send(granted(AT_HOME, at=START), AT_WEST, Decimal(30))
     assert isinstance(sent, Rights)
     put_rights(world.regions, sent)
-    limit = Limit(1, (LimitStep.of(100, {AT_HOME: 1}),))
+    limit = BudgetLimit(1, (LimitStep.of(100, {AT_HOME: 1}),))
     world.regions.put(HOME, limit_item(limit, "counter"))
     if is_made:
         put_rights(world.regions, create(AT_WEST, Decimal(0)))
@@ -470,7 +470,7 @@ async def test_a_limit_that_a_lost_home_made_is_written_by_the_next() -> None:
     """From the newest that any region shows: home has got an older one, or none."""
     world = World()
     put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
-    made = Limit(3, (LimitStep.of(10, {AT_HOME: 1}),))
+    made = BudgetLimit(3, (LimitStep.of(10, {AT_HOME: 1}),))
     world.regions.put(SOUTH, limit_item(made, "counter"))
     terms = replace(
         limited_settings().terms, home=WEST, regions=(WEST, SOUTH), lost=(HOME,), generation=2

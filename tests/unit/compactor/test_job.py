@@ -19,7 +19,7 @@ from support.tiers import with_slow
 from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.holding import BEATS_MAX
-from ledger.primitives.leases.state import lease_key, record_item
+from ledger.primitives.leases.lease_rules import lease_key, record_item
 from ledger.store.wrappers.faults import Fault, FaultCall, Raises
 
 REGIONS = (HOME, WEST, SOUTH)

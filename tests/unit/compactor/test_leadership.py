@@ -11,7 +11,7 @@ from compactor.context import MergeContext
 from compactor.leadership import Candidate
 from compactor.memory import MergeMemory
 from ledger.core.errors import LeaseLost
-from ledger.primitives.leases.state import LeaseGrant, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseGrant, lease_key, record_item
 from ledger.runtime.services import Services
 
 

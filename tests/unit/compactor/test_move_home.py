@@ -17,7 +17,7 @@ from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract import Terms
 from ledger.core.contract_item import CONTRACT_PARTITION, Contract
 from ledger.core.errors import ContractConflict, DamagedItem, SettingsError
-from ledger.primitives.leases.state import lease_key
+from ledger.primitives.leases.lease_rules import lease_key
 from ledger.settings import Settings
 
 REGIONS = (HOME, WEST, SOUTH)

@@ -20,7 +20,7 @@ from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import ContractStale, LeaseLost
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, lease_key
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseTerms, lease_key
 from ledger.runtime.validity import check_validity
 from ledger.settings import Settings
 from ledger.store.port import Store

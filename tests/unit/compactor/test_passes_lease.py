@@ -6,7 +6,7 @@ from support.ledgers import HOME
 
 from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost
-from ledger.primitives.leases.state import record_item
+from ledger.primitives.leases.lease_rules import record_item
 from ledger.store.wrappers.faults import Fault, FaultCall
 
 

@@ -36,7 +36,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.core.hints import HINT_PARTITIONS, ripe_hint
 from ledger.core.values import NetChange
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_item
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore

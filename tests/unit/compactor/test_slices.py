@@ -32,8 +32,8 @@ from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
-from ledger.primitives.leases.listing import list_leases
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.queries import list_leases
 from ledger.settings.groups import SLICES_MAX
 from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore

@@ -9,7 +9,7 @@ from ledger.core.descriptions import checked
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_new_counter
 from ledger.core.visible import is_invisible, is_visible, unclear_in
-from ledger.primitives.leases.state import own_key
+from ledger.primitives.leases.lease_rules import own_key
 from ledger.primitives.sequences.numbers import partition_of
 from ledger.primitives.tokens import checked_token
 from ledger.writing.plan import checked_key

@@ -26,7 +26,7 @@ from ledger.core.errors import AccessDenied
 from ledger.core.values import Entry
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
-from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.auditing.rebuild import StateRebuild
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.settings import Settings
@@ -110,7 +110,9 @@ async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
     assert await Mend(stores, settings, services=services).run_totals()
     assert not (await Audit(stores, settings, services=services).run()).differences
     pipeline = settings.pipeline.model_copy(update={"categories": CATEGORIES[:1]})
-    rebuilt = await Rebuild(stores, settings.replace(pipeline=pipeline), services=services).run()
+    rebuilt = await StateRebuild(
+        stores, settings.replace(pipeline=pipeline), services=services
+    ).run()
     assert rebuilt.rewritten == rebuilt.records
     await Reset(stores, settings, services=services).run()
     assert not [name for name in recorder.table.partitions if name.startswith(STATE_PREFIX)]

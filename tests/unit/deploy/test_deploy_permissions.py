@@ -39,6 +39,10 @@ from compactor.slices import member_name
 from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
+from ledger.budgets.budget import Hold
+from ledger.budgets.grant_closing import RegionViews, resolve_expired
+from ledger.budgets.rights import Account, GrantName, key_of, rights_item
+from ledger.budgets.spend_record import spend_of
 from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.open_regions import OpenOthers
 from ledger.core import once
@@ -55,16 +59,12 @@ from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.ledger import Ledger
-from ledger.limits.budget import Hold
-from ledger.limits.reclaiming import Regions, resolve_expired
-from ledger.limits.rights import Account, GrantName, key_of, rights_item
-from ledger.limits.spends import spend_of
 from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.lease import LeaseOptions
-from ledger.primitives.leases.listing import list_leases
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.queries import list_leases
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.primitives.versions.lock import GuardOptions
@@ -413,7 +413,7 @@ async def keep_budgets(recorder: Recorder) -> None:
     """Resolve a hold of each region that has expired, with the rights that it was paid from."""
     terms = SETTINGS.replace(budgets={"key/*": {}}).terms
     stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
-    regions = Regions(stores, terms, ManualClock())
+    regions = RegionViews(stores, terms, ManualClock())
     for region in (HOME, OTHER):
         account = Account(region)
         rights = granted_rights(account, 10, at=START - timedelta(hours=1))

@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry
 from support.ledgers import HOME, make_services
 from support.pipelines import message, pipeline_settings, shown, truth
 
-from ledger.pipeline.progress import Progress
-from ledger.pipeline.running import Lane, Run
+from ledger.pipeline.file_runs import LaneRun, PipelineRun
+from ledger.pipeline.progress import LaneProgress
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarding import ForwardingStore
@@ -36,8 +36,8 @@ async def test_a_file_is_read_that_was_found_although_another_has_its_path(tmp_p
             return page
 
     async def bring_in(file: Path) -> int:
-        progress = Progress(file, CollectorRegistry())
-        run = Run(
+        progress = LaneProgress(file, CollectorRegistry())
+        run = PipelineRun(
             HOME,
             {HOME: Exporting(store)},
             pipeline_settings(),
@@ -45,7 +45,7 @@ async def test_a_file_is_read_that_was_found_although_another_has_its_path(tmp_p
             services=make_services(),
             report=pytest.fail,
         )
-        await run.bring_in(Lane(None, HOME, file, tmp_path / "dead"))
+        await run.bring_in(LaneRun(None, HOME, file, tmp_path / "dead"))
         return progress.figures().records
 
     assert await bring_in(path) == len(FORMER)

@@ -8,9 +8,8 @@ from support.ledgers import HOME, make_services, make_settings
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.source import LagUnit, Source
-from ledger.pipeline.sources.streams import Memory, Part
-from ledger.pipeline.streaming import LEASE_SECONDS, ROUND_SECONDS, StreamRun, open_stream
+from ledger.pipeline.sources.source import LagUnit, Memory, Source, StreamPart
+from ledger.pipeline.stream_runs import LEASE_SECONDS, ROUND_SECONDS, StreamRun, open_stream
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
 
@@ -33,19 +32,19 @@ class FakeSource:
 class FakeStream:
     """A stream of these lanes."""
 
-    lanes: Sequence[Part]
+    lanes: Sequence[StreamPart]
     name: str = "trades"
     lag_unit: LagUnit = "records"
 
-    async def lag(self, part: Part, position: str) -> float:
+    async def lag(self, part: StreamPart, position: str) -> float:
         """Return what it takes for a lag."""
         return float(len(part.lane) + len(position))
 
-    async def parts(self) -> Sequence[Part]:
+    async def parts(self) -> Sequence[StreamPart]:
         """Return them."""
         return self.lanes
 
-    def source(self, part: Part, memory: Memory) -> FakeSource:
+    def source(self, part: StreamPart, memory: Memory) -> FakeSource:
         """Return a lane's records."""
         return FakeSource(part.lane, memory)
 
@@ -122,10 +121,10 @@ async def _cancel_then(tasks: anyio.abc.TaskGroup, event: anyio.Event) -> None:
 async def test_children_begin_once_their_parents_are_in() -> None:
     """Each lane is run once, by whichever process; the stream has ended when all have."""
     split = [
-        Part("trades/s2", ("trades/s0",)),
-        Part("trades/s0", ("trades/gone",)),
-        Part("trades/s1"),
-        Part("trades/s3", ("trades/s2", "trades/s1")),
+        StreamPart("trades/s2", ("trades/s0",)),
+        StreamPart("trades/s0", ("trades/gone",)),
+        StreamPart("trades/s1"),
+        StreamPart("trades/s3", ("trades/s2", "trades/s1")),
     ]
     desk = Desk(FakeStream(split))
     async with anyio.create_task_group() as tasks:
@@ -142,7 +141,7 @@ async def test_children_begin_once_their_parents_are_in() -> None:
 
 async def test_processes_share_the_lanes_and_take_over_those_of_a_stopped_one() -> None:
     """Each takes a lane at a time; a lane that is given back goes to who is there."""
-    desk = Desk(FakeStream([Part(f"trades/{number}") for number in range(4)]))
+    desk = Desk(FakeStream([StreamPart(f"trades/{number}") for number in range(4)]))
     first, second = desk.process(1), desk.process(2)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.live)
@@ -159,7 +158,11 @@ async def test_processes_share_the_lanes_and_take_over_those_of_a_stopped_one() 
 
 async def test_a_lane_that_breaks_is_noted_and_the_others_go_on() -> None:
     """The process ends once nothing is left that it could read."""
-    desk = Desk(FakeStream([Part("trades/a"), Part("trades/b"), Part("trades/c", ("trades/a",))]))
+    desk = Desk(
+        FakeStream(
+            [StreamPart("trades/a"), StreamPart("trades/b"), StreamPart("trades/c", ("trades/a",))]
+        )
+    )
     process = desk.process(ends=True)
     process.broken = {"trades/a"}
     async with anyio.create_task_group() as tasks:

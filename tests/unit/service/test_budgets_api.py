@@ -11,11 +11,10 @@ import httpx
 import pytest
 from support.serving import AWAY, HOME, Served, served
 
+from ledger.budgets.budget import Budget, Budgets, Hold
+from ledger.budgets.spend_request import Refused, SpendRequest
 from ledger.core.errors import OutcomeUnknown, StateConflict
 from ledger.ledger import budget_parts
-from ledger.limits.asked import Asked
-from ledger.limits.budget import Budget, Budgets, Hold
-from ledger.limits.outcomes import Refused
 from ledger.service.access.port import Access, OpenAccess
 from ledger.service.access.tokens import Grant, Scope
 from ledger.testing import MemoryGlobalTable
@@ -224,7 +223,7 @@ async def test_rights_are_waited_for_within_the_requests_time(
     """By `wait`, or else `Prefer: wait=N`, of which a part is kept for the answer."""
     seen = []
 
-    async def refuse(asked: Asked, *, end: float) -> Refused:
+    async def refuse(asked: SpendRequest, *, end: float) -> Refused:
         del end
         seen.append(asked.wait)
         return Refused("key/42", Decimal(2), Decimal(1), Decimal(0))

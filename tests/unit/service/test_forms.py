@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from support.serving import served
 
+from ledger.budgets.rights import checked_amount
 from ledger.core import ids
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import time_of_key
 from ledger.core.visible import unclear_in
-from ledger.limits.rights import checked_amount
 from ledger.service import forms
 from ledger.service.asking import (
     _addend,

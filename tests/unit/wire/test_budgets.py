@@ -5,9 +5,9 @@ from decimal import Decimal
 import orjson
 import pytest
 
+from ledger.budgets.budget_state import BudgetState, InFlight, OpenGrant, RegionRights
+from ledger.budgets.spend_request import CROWDED, Refused
 from ledger.core.values import Entry, Spending
-from ledger.limits.outcomes import CROWDED, Refused
-from ledger.limits.state import BudgetState, InFlight, OpenGrant, RegionRights
 from ledger.wire import schemas
 from ledger.wire.budgets import budget_fields, budget_of, exceeded, refused_of
 from ledger.wire.values import entry_fields, entry_of

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from ledger.budgets.spend_request import Refused
 from ledger.core import errors
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
-from ledger.limits.outcomes import Refused
 from ledger.wire.budgets import exceeded
 from ledger.wire.problems import KINDS, error_of, kind_of, problem_of
 

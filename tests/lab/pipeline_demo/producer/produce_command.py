@@ -21,7 +21,7 @@ from ledger.commands.options import PipelineOptions
 from ledger.commands.outputs import Force, check_output, write_output
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.core.adapting import form_of
+from ledger.pipeline.core.record_adapter import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options

@@ -15,8 +15,8 @@ import anyio.to_thread
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.clients import open_client
-from ledger.pipeline.sources.claims import CSV_SUFFIXES
-from ledger.pipeline.sources.kafka import Writer, writer_of
+from ledger.pipeline.sources.file_claims import CSV_SUFFIXES
+from ledger.pipeline.sources.kafka import TopicWriter, writer_of
 from ledger.runtime.foreign import FOREIGN, error_code
 from ledger.settings import Settings
 
@@ -120,7 +120,7 @@ class QueueTarget:
 class TopicTarget:
     """A Kafka topic."""
 
-    writer: Writer
+    writer: TopicWriter
     records_max: int = TOPIC_RECORDS_MAX
     bytes_max: int = TOPIC_BYTES_MAX
 

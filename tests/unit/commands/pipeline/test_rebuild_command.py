@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 
 from ledger.commands.main import app
 from ledger.commands.pipeline.rebuild_command import _sources, lines_of
-from ledger.pipeline.auditing.again import LISTED_MAX, Rebuilt
+from ledger.pipeline.auditing.reread import LISTED_MAX, RereadResult
 
 
 def test_what_was_left_is_said_with_what_to_do() -> None:
     """Categories by what changed, the first of what was left, and how much of each there is."""
-    done = Rebuilt(records=3, rewritten=3, changes={"b": Decimal("-2.5"), "a": Decimal(0)})
+    done = RereadResult(records=3, rewritten=3, changes={"b": Decimal("-2.5"), "a": Decimal(0)})
     assert lines_of(done, is_dry=True) == ["b: -2.5", "3 states, 3 would be rewritten"]
-    done = Rebuilt(records=99, lacking=40, refused=1, dead=2, older=1, newer=2, unknown=3)
+    done = RereadResult(records=99, lacking=40, refused=1, dead=2, older=1, newer=2, unknown=3)
     for number in range(43):
         done.list(f"record {number}")
         done.list(f"record {number}")

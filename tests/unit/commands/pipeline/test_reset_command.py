@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from ledger.commands.main import app
 from ledger.commands.pipeline import reset_command
-from ledger.pipeline.auditing.reset import Done
+from ledger.pipeline.auditing.reset import ResetResult
 from ledger.settings import Settings
 
 ONE = '{"fields": {"id": "a", "version": "b", "value": "c"}, "categories": ["k"]}'
@@ -18,9 +18,9 @@ def resets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Return what was reset: names of pipelines, and whether it was forced."""
     found: list[tuple[str, bool]] = []
 
-    async def reset(settings: Settings, *, is_forced: bool) -> Done:
+    async def reset(settings: Settings, *, is_forced: bool) -> ResetResult:
         found.append((settings.pipeline.name, is_forced))
-        return Done(1234, {"a", "b"}, 3)
+        return ResetResult(1234, {"a", "b"}, 3)
 
     monkeypatch.setattr(reset_command, "_reset", reset)
     monkeypatch.setenv("LEDGER_REGIONS", '{"us-east-1": {}}')

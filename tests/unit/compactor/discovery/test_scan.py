@@ -23,12 +23,12 @@ from compactor.discovery.scan import (
 )
 from compactor.discovery.summary import Summary
 from compactor.plan import Observation, Rules, decide, older_than
+from ledger.budgets.rights import rights_item
 from ledger.core.descriptions import description_item
 from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.core.index import IndexState, attributes_of
-from ledger.limits.rights import rights_item
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
 from ledger.store.writes import Put

@@ -11,9 +11,14 @@ from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, message, shown, truth
 
 from ledger.core.errors import AccessDenied
-from ledger.pipeline.auditing import checkpoints
+from ledger.pipeline.auditing import scan_checkpoints
 from ledger.pipeline.auditing.audit import Report
-from ledger.pipeline.auditing.checkpoints import PIECE_PREFIX, SCAN_SORT_KEY, Checkpoints, Place
+from ledger.pipeline.auditing.scan_checkpoints import (
+    PIECE_PREFIX,
+    SCAN_SORT_KEY,
+    Checkpoints,
+    ScanPosition,
+)
 from ledger.pipeline.core.registry import registry_partition
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
@@ -21,7 +26,7 @@ from ledger.store.writes import Delete
 
 RAWS = [message(f"T{number}", 1, 10**number, desk="ABC"[number % 3]) for number in range(12)]
 LANE = f"{HOME}/lane"
-PLACE = Place(HOME, ("pk", "sk"), 7)
+PLACE = ScanPosition(HOME, ("pk", "sk"), 7)
 
 
 def make(store: MemoryStore, run: str = "audit 1", seed: int = 1) -> Checkpoints:
@@ -42,8 +47,8 @@ def kept(store: MemoryStore) -> list[str]:
 def often() -> Iterator[None]:
     """Write a checkpoint after every page."""
     with (
-        patch.object(checkpoints, "CHECKPOINT_PAGES", 1),
-        patch.object(checkpoints, "PIECE_CHARACTERS", 64),
+        patch.object(scan_checkpoints, "CHECKPOINT_PAGES", 1),
+        patch.object(scan_checkpoints, "PIECE_CHARACTERS", 64),
     ):
         yield
 
@@ -55,7 +60,7 @@ async def test_a_checkpoint_is_read_by_its_own_run_alone() -> None:
     mine = make(store)
     assert await mine.read() is None
     found = {"truth": {f"category-{number}": f"1.{number}" for number in range(99)}}
-    await mine.write(Place(HOME, ("a", "b"), 3), {})
+    await mine.write(ScanPosition(HOME, ("a", "b"), 3), {})
     await mine.write(PLACE, found)
     assert len(kept(store)) > 3
     assert await make(store).read() == (PLACE, found)
@@ -79,9 +84,12 @@ async def test_a_write_that_is_cut_off_leaves_the_checkpoint_before() -> None:
         faulty = FaultyStore(store, decide)
         again = Checkpoints(faulty, "", "audit 1", seeded(number + 1))
         with suppress(AccessDenied):
-            await again.write(Place(HOME, ("c", "d"), 8), {"a": "y" * 90})
+            await again.write(ScanPosition(HOME, ("c", "d"), 8), {"a": "y" * 90})
         read = await make(store).read()
-        assert read in [(PLACE, {"a": "x" * 90}), (Place(HOME, ("c", "d"), 8), {"a": "y" * 90})]
+        assert read in [
+            (PLACE, {"a": "x" * 90}),
+            (ScanPosition(HOME, ("c", "d"), 8), {"a": "y" * 90}),
+        ]
         if faulty.calls < number:
             break
     else:

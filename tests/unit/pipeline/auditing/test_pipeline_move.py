@@ -16,10 +16,10 @@ from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, Setting
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.pipeline.auditing.move import Move, Moved
-from ledger.pipeline.auditing.reset import Done, Reset
+from ledger.pipeline.auditing.reset import Reset, ResetResult
+from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import STATE_PREFIX, state_item, state_key
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.pipeline.sources.source import ListSource
@@ -70,7 +70,7 @@ def states_in(table: MemoryTable) -> set[str]:
 async def test_the_compactors_search_reads_no_states_of_a_table_of_their_own(table: str) -> None:
     """20,000 states cost each search of the table hundreds of read units, there next to none."""
     inner, metrics = MemoryStore(HOME, page_items_max=2_000), Metrics()
-    image = Image(Decimal("12.5"), ("desk/EMEA/A", "risk/Delta"))
+    image = CategorySums(Decimal("12.5"), ("desk/EMEA/A", "risk/Delta"))
     for number in range(STATES):
         left = {LANE: {f"{number:020d}": {"desk/EMEA/A": Decimal(5), "risk/Delta": Decimal(5)}}}
         item = state_item(f"TRADE-{number:011d}", State(3, image, HOME, left, 3))
@@ -258,7 +258,7 @@ async def test_a_mend_and_a_reset_find_states_in_their_own_table() -> None:
     assert await mend.run_lane() == Mended(len(RAWS), truth(RAWS))
     assert shown(store.table) == truth(RAWS)
     reset = await Reset({HOME: store}, settings_of(), services=services).run()
-    assert isinstance(reset, Done)
+    assert isinstance(reset, ResetResult)
     assert (reset.records, shown(store.table)) == (len(RAWS), {})
     assert states_in(store.table.named(OWN)) == set()
     await lane_worker(deliveries(RAWS), store, state_table=OWN).run()

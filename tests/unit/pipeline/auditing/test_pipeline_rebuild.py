@@ -17,7 +17,7 @@ from support.pipelines import deliveries, map_items, message, shown
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, LedgerError
-from ledger.pipeline.auditing import checkpoints, rebuild
+from ledger.pipeline.auditing import rebuild, scan_checkpoints
 from ledger.pipeline.core.items import position_key, state_key
 from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.registry import FORM_PREFIX, region_key, registry_partition, task_of
@@ -171,7 +171,7 @@ async def test_it_may_be_cut_off_anywhere(*, is_applied: bool) -> None:
 
         faulty = FaultyStore(store, decide)
         with (
-            patch.object(checkpoints, "CHECKPOINT_PAGES", 1),
+            patch.object(scan_checkpoints, "CHECKPOINT_PAGES", 1),
             patch.object(rebuild, "TOGETHER_MAX", 2),
         ):
             with suppress(AccessDenied):
@@ -214,7 +214,7 @@ def put_back(store: MemoryStore, left: dict[str, Item]) -> None:
 async def test_a_checkpoint_that_is_left_is_of_no_later_run() -> None:
     """Its run went on and ended, another gave the states the former form, then this one again."""
     store = await filled(page_items_max=3)
-    with patch.object(checkpoints, "CHECKPOINT_PAGES", 1):
+    with patch.object(scan_checkpoints, "CHECKPOINT_PAGES", 1):
         with pytest.raises(AccessDenied):
             await rebuilt(killed_at_scan(store, 6), seed=1, **BY_BOTH)
         left, said = checkpoint_of(store), list[str]()
@@ -231,7 +231,7 @@ async def test_a_checkpoint_that_is_left_is_of_no_later_run() -> None:
 async def test_a_rebuild_that_another_took_over_begins_from_the_start() -> None:
     """What it had rewritten before its checkpoint may be of the other form by then."""
     store = await filled(page_items_max=3)
-    with patch.object(checkpoints, "CHECKPOINT_PAGES", 1):
+    with patch.object(scan_checkpoints, "CHECKPOINT_PAGES", 1):
         with pytest.raises(AccessDenied):
             await rebuilt(killed_at_scan(store, 6), seed=1, **BY_BOTH)
         left = checkpoint_of(store)

@@ -11,7 +11,7 @@ from ledger.core.errors import AccessDenied, FormConflict
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend
 from ledger.pipeline.auditing.move import Move
-from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.auditing.rebuild import StateRebuild
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
@@ -97,10 +97,10 @@ async def test_its_records_are_rebuilt(*, is_listed: bool) -> None:
     store = await abandoned(is_listed=is_listed)
     rule: dict[str, Any] = {"categories": ["by/{Hierarchy.Desk}"]}
     with pytest.raises(FormConflict, match=f"by `ledger pipeline mend {LEFT}`; then run this"):
-        await Rebuild({HOME: store}, left(**rule), services=later()).run()
+        await StateRebuild({HOME: store}, left(**rule), services=later()).run()
     assert is_named(store)
     await Mend({HOME: store}, left(**rule), lane=LEFT, closes=True, services=later()).run_lane()
-    done = await Rebuild({HOME: store}, left(**rule), services=later()).run()
+    done = await StateRebuild({HOME: store}, left(**rule), services=later()).run()
     assert done.records == len(OURS) + len(THEIRS)
     assert shown(store.table) == {"by/A": 111, "by/B": 15}
     assert (await audited(store, **rule)).differences == []

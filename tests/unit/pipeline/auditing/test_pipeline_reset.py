@@ -25,12 +25,12 @@ from compactor.job import Compactor
 from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError
 from ledger.pipeline.auditing import reset as resetting
-from ledger.pipeline.auditing.reset import QUIET_SECONDS, Done, Reset
-from ledger.pipeline.core import sums
+from ledger.pipeline.auditing.reset import QUIET_SECONDS, Reset, ResetResult
+from ledger.pipeline.core import category_sums
+from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.registry import region_key
-from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.services import Services
 from ledger.settings import Settings
@@ -58,7 +58,7 @@ def settings_of(**pipeline: Any) -> Settings:
 
 async def reset(
     store: Store, *, is_forced: bool = False, clock: ManualClock | None = None, **pipeline: Any
-) -> Done:
+) -> ResetResult:
     """Reset a pipeline of one region's table."""
     return await Reset(
         {store.region: store},
@@ -128,7 +128,7 @@ async def test_states_that_are_too_much_together_are_taken_out_one_by_one() -> N
     store = MemoryStore(HOME)
 
     def divided(changes: Changes) -> Sequence[Changes] | None:
-        return sums.divided(changes) if len(changes) <= 3 else None
+        return category_sums.divided(changes) if len(changes) <= 3 else None
 
     raws = [message("T0", 1, 5), message("T1", 1, 7, "Vega", "B")]
     await lane_worker(deliveries(raws), store).run()

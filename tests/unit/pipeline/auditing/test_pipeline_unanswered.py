@@ -16,14 +16,13 @@ from ledger.core.values import Entry
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
 from ledger.pipeline.auditing.move import Move
-from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.auditing.rebuild import StateRebuild
 from ledger.pipeline.auditing.reset import Reset
-from ledger.pipeline.auditing.tasks import UNDER_WAY
+from ledger.pipeline.auditing.task import UNDER_WAY, AnsweredStore
 from ledger.pipeline.core.registry import region_key
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.answered import AnsweredStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
@@ -62,7 +61,7 @@ async def audit(store: Store, **pipeline: Any) -> None:
 async def rebuild(store: Store) -> None:
     """Give the states other categories."""
     clock, settings = later(), settings_of(**BY_DESK)
-    await Rebuild({HOME: store}, settings, services=make_services(clock)).run()
+    await StateRebuild({HOME: store}, settings, services=make_services(clock)).run()
 
 
 async def move(store: Store) -> None:

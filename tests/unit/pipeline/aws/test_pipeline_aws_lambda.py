@@ -20,7 +20,7 @@ from ledger.pipeline.aws.aws_lambda import (
     environment,
     handler,
 )
-from ledger.pipeline.aws.mappings import REPORTED
+from ledger.pipeline.aws.invocations import REPORTED
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE

@@ -16,7 +16,7 @@ from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.aws.kinesis import KinesisStream, ShardSource
 from ledger.pipeline.aws.stream_events import KINESIS_DIGITS
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.streams import Memory, Part, ready
+from ledger.pipeline.sources.source import Memory, StreamPart, ready
 from ledger.testing.clock import START, ManualClock
 
 FIRST = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_800
@@ -214,7 +214,7 @@ async def test_shards_are_lanes_and_children_wait_for_their_parents() -> None:
         ],
     ]
     parts = await KinesisStream("trades", client, ManualClock()).parts()
-    assert parts[4] == Part("trades/s4", ("trades/s2", "trades/s1"))
+    assert parts[4] == StreamPart("trades/s4", ("trades/s2", "trades/s1"))
 
     def now(*finished: str) -> list[str]:
         return [part.lane[-2:] for part in ready(parts, {f"trades/{one}" for one in finished})]
@@ -235,10 +235,10 @@ async def test_what_lies_behind_is_time() -> None:
     assert (source.lag_unit, seen) == ("seconds", [1, 0])
     stream = KinesisStream("trades", kinesis, ManualClock(instant=True))
     last = str(FIRST + 2).zfill(KINESIS_DIGITS)
-    assert [await stream.lag(Part("trades/s0"), at) for at in ("", last)] == [1, 0]
+    assert [await stream.lag(StreamPart("trades/s0"), at) for at in ("", last)] == [1, 0]
     kinesis.answers = [error("ExpiredIteratorException")] * 3
     with pytest.raises(Unreachable, match="its iterators were too old 3 times"):
-        await stream.lag(Part("trades/s0"), last)
+        await stream.lag(StreamPart("trades/s0"), last)
 
 
 async def test_what_follows_a_position_is_found() -> None:

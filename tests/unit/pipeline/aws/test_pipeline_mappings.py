@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from ledger.administration.templates import pipeline_template
 from ledger.core.errors import SettingsError
-from ledger.pipeline.aws.mappings import (
+from ledger.pipeline.aws.invocations import (
     AGAIN_SECONDS,
     REPORTED,
     MappingCheck,

@@ -13,8 +13,8 @@ from ledger.pipeline.aws.stream_events import (
     DELETED,
     DYNAMODB_DIGITS,
     KINESIS_DIGITS,
-    Batch,
     Deletes,
+    EventBatch,
     read_event,
     response,
 )
@@ -23,7 +23,9 @@ from ledger.pipeline.core.records import Form, Poison, Record
 FORM = Form(pipeline_settings())
 
 
-def read(event: dict[str, Any], *, deletes: Deletes = "refuse", table: str = "ledger") -> Batch:
+def read(
+    event: dict[str, Any], *, deletes: Deletes = "refuse", table: str = "ledger"
+) -> EventBatch:
     """Return the batch of an event that brings one."""
     batch = read_event(event, deletes=deletes, table=table)
     assert batch is not None

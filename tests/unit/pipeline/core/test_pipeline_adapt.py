@@ -14,8 +14,8 @@ from support.pipelines import pipeline_settings
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.pipeline.core.adapting import form_of, imported
-from ledger.pipeline.core.fingerprints import differences
+from ledger.pipeline.core.form_fingerprints import differences
+from ledger.pipeline.core.record_adapter import form_of, import_adapter
 from ledger.pipeline.core.records import Delivery, Form, Lacking, Poison, Record
 from ledger.settings import Settings
 
@@ -50,7 +50,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield name
-    imported.cache_clear()
+    import_adapter.cache_clear()
     sys.modules.pop(name, None)
 
 

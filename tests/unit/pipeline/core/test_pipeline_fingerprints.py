@@ -2,7 +2,7 @@
 
 import json
 
-from ledger.pipeline.core.fingerprints import canonical, differences
+from ledger.pipeline.core.form_fingerprints import canonical, differences
 
 PARTS = {"categories": ("a/{X}",), "homes": {"field": ("Row", "Id")}, "limits": [1, 2]}
 

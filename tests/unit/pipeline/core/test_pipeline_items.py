@@ -8,6 +8,7 @@ from ledger.core import keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, key_of
 from ledger.core.errors import DamagedItem, InvalidInput
+from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import (
     MAP_LAST,
     MAP_PREFIX,
@@ -19,12 +20,11 @@ from ledger.pipeline.core.items import (
     state_key,
     state_of,
 )
-from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import State
 
 STATE = State(
     version=10**37,
-    image=Image(Decimal("-1.5"), ("a", "b")),
+    image=CategorySums(Decimal("-1.5"), ("a", "b")),
     home=HOME,
     open={"us-east-1/lane": {"01": {"a": Decimal("0.1")}, "02": {"b": Decimal(-7)}}},
     kept='{"a":1}',
@@ -36,7 +36,7 @@ def test_a_state_is_read_as_it_was_written() -> None:
     item = state_item("T1", STATE)
     assert key_of(item) == state_key("T1")
     assert state_of(item) == STATE
-    bare = State(0, Image(Decimal(0), ("c",)), HOME, {})
+    bare = State(0, CategorySums(Decimal(0), ("c",)), HOME, {})
     assert "open" not in state_item("T1", bare)
     assert state_of(state_item("T1", bare)) == bare
 
@@ -48,7 +48,7 @@ def test_a_usual_state_is_within_a_write_unit() -> None:
     lane = "us-east-1/shardId-000000000012"
     open_ = {lane: {f"{number:056d}": changes for number in (1, 2)}}
     kept = '{"Hierarchy":{"RiskType":"Delta","Region":"EMEA","Desk":"desk-0-of-the-bank"}}'
-    state = State(12, Image(Decimal("123456.78"), categories), HOME, open_, 12, kept)
+    state = State(12, CategorySums(Decimal("123456.78"), categories), HOME, open_, 12, kept)
     assert item_size(state_item("TRADE-00012345678", state)) <= 1024
 
 

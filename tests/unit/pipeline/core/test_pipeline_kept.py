@@ -9,10 +9,10 @@ from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
 from ledger.core.capacity import item_size
+from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import state_item
-from ledger.pipeline.core.kept import KEPT_BYTES_MAX, kept_of
+from ledger.pipeline.core.kept_fields import KEPT_BYTES_MAX, kept_of
 from ledger.pipeline.core.records import Form, Lacking, Poison, Record
-from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import State
 
 RAW = (
@@ -75,7 +75,7 @@ def test_another_form_is_computed_from_what_is_kept() -> None:
     right = other.read(RAW)
     assert isinstance(right, Record)
     record = read()
-    image = Image(right.value, right.categories, right.counted)
+    image = CategorySums(right.value, right.categories, right.counted)
     assert other.image_of(record.kept, record.value) == image
     assert other.image_of(RAW.decode(), Decimal(0)) == image
 
@@ -96,7 +96,7 @@ def test_what_is_kept_costs_bytes_but_no_second_write_unit() -> None:
     """Of a usual record of two levels: 51 bytes more, far within 1 KB."""
     categories = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.RiskType}/{Hierarchy.Desk}")
     record = read(categories)
-    image = Image(record.value, record.categories)
+    image = CategorySums(record.value, record.categories)
     with_, without = (
         item_size(state_item("T1", State(3, image, HOME, {}, 1, kept)))
         for kept in (record.kept, "")

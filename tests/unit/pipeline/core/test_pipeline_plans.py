@@ -9,10 +9,10 @@ from support.pipelines import pipeline_settings
 from ledger.core import ids
 from ledger.core.contract import Validity
 from ledger.core.entry import Item, entry_of
+from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.pipeline.core.lane_state import LaneState, lane_item, still
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_map, plan_reduce
-from ledger.pipeline.core.sums import Changes
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Has
 from ledger.store.memory import MemoryStore

@@ -3,10 +3,10 @@ from decimal import Decimal
 import pytest
 
 from ledger.core.errors import AmountOverflow
-from ledger.pipeline.core.sums import (
+from ledger.pipeline.core.category_sums import (
     PART_CATEGORIES_MAX,
+    CategorySums,
     Changes,
-    Image,
     difference,
     digest,
     divided,
@@ -16,15 +16,17 @@ from ledger.pipeline.core.sums import (
 
 def test_differences_are_exact() -> None:
     """No digit is lost between two values, however far apart they are."""
-    before = Image(Decimal("999999999999999.999999999999999"), ("c",))
-    after = Image(Decimal("-0.000000000000001"), ("c",))
+    before = CategorySums(Decimal("999999999999999.999999999999999"), ("c",))
+    after = CategorySums(Decimal("-0.000000000000001"), ("c",))
     assert difference(before, after) == {"c": Decimal("-1000000000000000.000000000000000")}
 
 
-@pytest.mark.parametrize("before", [None, Image(Decimal(0), ("c",)), Image(Decimal(0), ("d",))])
-def test_no_change_is_left_out(before: Image | None) -> None:
+@pytest.mark.parametrize(
+    "before", [None, CategorySums(Decimal(0), ("c",)), CategorySums(Decimal(0), ("d",))]
+)
+def test_no_change_is_left_out(before: CategorySums | None) -> None:
     """From nothing, or from zero anywhere, to zero changes no category."""
-    assert difference(before, Image(Decimal(0), ("c",))) == {}
+    assert difference(before, CategorySums(Decimal(0), ("c",))) == {}
 
 
 def test_sums_leave_out_what_cancels() -> None:

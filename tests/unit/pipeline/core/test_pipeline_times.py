@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from support.decimals import strictly
 
-from ledger.pipeline.core.times import period_of, seconds_of, time_of
+from ledger.pipeline.core.record_times import period_of, seconds_of, time_of
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from decimal import Decimal
 
 from support.ledgers import HOME
 
+from ledger.pipeline.core.category_sums import CategorySums, Changes, total
 from ledger.pipeline.core.records import Record
-from ledger.pipeline.core.sums import Changes, Image, total
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 
 A, B = "lane-a", "lane-b"
@@ -37,7 +37,7 @@ def test_only_a_higher_version_is_newer() -> None:
 def test_the_first_version_adds_its_value_to_each_category() -> None:
     """From nothing to a value is the value, in every category."""
     state = put(None, record(3, 7, "c", "d"), A, "1")
-    assert state.image == Image(Decimal(7), ("c", "d"))
+    assert state.image == CategorySums(Decimal(7), ("c", "d"))
     assert {at: numbers(one) for at, one in state.open[A].items()} == {"1": {"c": 7, "d": 7}}
 
 

@@ -11,8 +11,8 @@ from ledger.core.errors import LedgerError
 from ledger.pipeline.core.items import lane_id, map_item, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.claims import Claims, Found, LaneFile, files_in
-from ledger.pipeline.sources.contents import held_open
+from ledger.pipeline.sources.file_claims import ClaimedFile, Claims, LaneFile, files_in
+from ledger.pipeline.sources.file_contents import held_open
 from ledger.pipeline.sources.files import FileSource
 from ledger.store.memory import MemoryStore
 from ledger.store.retrier import Retrier
@@ -36,7 +36,7 @@ class Desk:
         path.write_bytes(content)
         return path
 
-    async def find(self, name: str, lane: str | None = None) -> Found:
+    async def find(self, name: str, lane: str | None = None) -> ClaimedFile:
         """Return the lane of a file."""
         return await self.claims.find(LaneFile(self.folder / name), lane, report=self.told.append)
 
@@ -291,6 +291,6 @@ def test_the_files_of_a_directory(tmp_path: Path) -> None:
         files_in(tmp_path / "none")
 
 
-async def _read(path: Path, found: Found) -> None:
+async def _read(path: Path, found: ClaimedFile) -> None:
     async for _batch in FileSource(path, claim=found.claim).batches("", most=100):
         pass

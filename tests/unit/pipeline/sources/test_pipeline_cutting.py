@@ -9,14 +9,14 @@ from hypothesis import strategies as some
 
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.contents import LINE_BYTES_MAX
-from ledger.pipeline.sources.cutting import CsvRows
+from ledger.pipeline.sources.file_contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
+from ledger.pipeline.sources.record_cutter import CsvCutter
 
 
 def rows(content: bytes, *, bytes_max: int = 1000) -> list[tuple[Any, str]]:
     """Return what the rows of a CSV file say, and why those that cannot be taken are not."""
-    pieces = CsvRows(bytes_max).cut(content, is_last=True)
+    pieces = CsvCutter(bytes_max).cut(content, is_last=True)
     return [
         (piece.raw if piece.problem else json.loads(piece.raw), piece.problem)
         for piece in pieces
@@ -104,8 +104,8 @@ def test_records_do_not_depend_on_how_much_is_read_at_once(content: bytes) -> No
     """Cut whole or byte by byte, a file has the same records at the same places."""
     data = b"x,y\n" + content
     with suppress(InvalidInput):  # a quote that does not close is one however much is read
-        whole = CsvRows(20).cut(data, is_last=False)
-        cutter, bits, rest = CsvRows(20), [], b""
+        whole = CsvCutter(20).cut(data, is_last=False)
+        cutter, bits, rest = CsvCutter(20), [], b""
         for byte in data:
             rest += bytes([byte])
             for piece in cutter.cut(rest, is_last=False):
@@ -118,7 +118,7 @@ def test_a_cell_may_be_as_long_as_a_record() -> None:
     """Of its lines none is taken for a row, whatever it looks like."""
     inside = "\n".join(f"{number},7" for number in range(50_000))
     data = f'a,b\n1,"{inside}"\n2,3\n'.encode()
-    found = [piece for piece in CsvRows(1 << 20).cut(data, is_last=True) if piece.raw]
+    found = [piece for piece in CsvCutter(1 << 20).cut(data, is_last=True) if piece.raw]
     assert [json.loads(piece.raw) for piece in found] == [{"a": 1, "b": inside}, {"a": 2, "b": 3}]
 
 

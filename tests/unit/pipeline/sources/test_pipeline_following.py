@@ -5,7 +5,7 @@ import pytest
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.sources.files import FileSource
-from ledger.pipeline.sources.following import DRAIN_SECONDS, FOLLOW_SECONDS, Followed
+from ledger.pipeline.sources.followed_file import DRAIN_SECONDS, FOLLOW_SECONDS, Followed
 from ledger.testing.clock import ManualClock
 
 

@@ -16,7 +16,7 @@ from ledger.pipeline.sources.kafka import (
     _access,
     topic_of,
 )
-from ledger.pipeline.sources.streams import Part
+from ledger.pipeline.sources.source import StreamPart
 
 
 @dataclass
@@ -110,7 +110,7 @@ async def test_what_lies_behind_is_what_the_broker_said_last() -> None:
         topic.last = 20
         await anext(batches)
     assert [source.lag_after(at) for at in ("", f"{8:020d}", f"{30:020d}")] == [17, 11, 0]
-    stream, part = KafkaStream(topic), Part("trades/0")
+    stream, part = KafkaStream(topic), StreamPart("trades/0")
     assert (stream.lag_unit, await stream.lag(part, f"{8:020d}")) == ("records", 11)
     assert await stream.lag(part, "") == 17
 
@@ -133,7 +133,7 @@ async def test_a_topic_made_again_stops_the_lane() -> None:
 async def test_partitions_are_lanes() -> None:
     """Each by its number; a topic without any does not exist."""
     topic = FakeTopic()
-    assert await KafkaStream(topic).parts() == [Part("trades/0"), Part("trades/1")]
+    assert await KafkaStream(topic).parts() == [StreamPart("trades/0"), StreamPart("trades/1")]
     topic.numbers = ()
     with pytest.raises(LedgerError, match="no topic 'trades'"):
         await KafkaStream(topic).parts()

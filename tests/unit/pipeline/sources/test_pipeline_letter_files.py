@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.pipeline.sources import letter_files
-from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile
-from ledger.pipeline.sources.letter_files import chosen, editable, letters_in, listed
+from ledger.pipeline.sources import dead_letters
+from ledger.pipeline.sources.dead_letters import (
+    DeadLetter,
+    DeadLetterFile,
+    chosen,
+    editable,
+    letters_in,
+    list_letters,
+)
 from ledger.testing.clock import START, ManualClock
 
 FIRST = DeadLetter("us-east-1/x", "07", "the record has no field Value", b'{"TradeID": "T1"}')
@@ -39,7 +45,7 @@ async def test_a_letter_that_came_again_is_listed_once(tmp_path: Path) -> None:
         "time": None,
     }
     old.write_text(json.dumps({**fields, "record": SECOND.raw.decode()}))
-    found = {letter.letter.raw: letter for letter in listed([old, file])}
+    found = {letter.letter.raw: letter for letter in list_letters([old, file])}
     assert {raw: each.count for raw, each in found.items()} == {
         FIRST.raw: 2,
         SECOND.raw: 2,
@@ -91,8 +97,8 @@ async def test_without_letters_there_is_nothing_to_edit(tmp_path: Path) -> None:
 
 def test_a_device_is_no_file_of_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that does not end, as of /dev/zero, is refused before it fills the memory."""
-    monkeypatch.setattr(letter_files, "LETTER_BYTES_MAX", 100)
+    monkeypatch.setattr(dead_letters, "LETTER_BYTES_MAX", 100)
     file = tmp_path / "zeros"
     file.write_bytes(bytes(101))
     with pytest.raises(LedgerError, match="over 100 bytes: it is not a file of dead letters"):
-        list(letter_files.letters_in(file))
+        list(dead_letters.letters_in(file))

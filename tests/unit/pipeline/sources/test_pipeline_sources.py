@@ -10,7 +10,7 @@ from support.pipelines import deliveries
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.contents import WINDOW_BYTES
+from ledger.pipeline.sources.file_contents import WINDOW_BYTES
 from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.source import ListSource, Source
 

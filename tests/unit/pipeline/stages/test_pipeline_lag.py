@@ -14,7 +14,7 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import LetterSource
 from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.source import LagUnit, ListSource
-from ledger.pipeline.stages.lag import Lag
+from ledger.pipeline.stages.worker import LaneLag
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultCall, FaultyStore
 from ledger.testing.clock import START, ManualClock
@@ -113,7 +113,7 @@ def test_what_a_stream_says_is_shown_in_its_unit(unit: LagUnit, name: str) -> No
             return 100.0 - int(position)
 
     registry = CollectorRegistry()
-    lag = Lag(PipelineMetrics(registry), HOME, "lane", ManualClock(), Source())
+    lag = LaneLag(PipelineMetrics(registry), HOME, "lane", ManualClock(), Source())
     lag.begin("20")
     assert scraped(registry, name) == [80]
     lag.counted("90")
@@ -125,7 +125,7 @@ def test_a_batch_in_parts_lags_until_the_last_is_counted() -> None:
     """One whose records were parked is committed in several; none of them takes another away."""
     clock = ManualClock()
     clock.wall = START + timedelta(seconds=9)
-    lag = Lag(PipelineMetrics(CollectorRegistry()), "us-east-1", "lane", clock)
+    lag = LaneLag(PipelineMetrics(CollectorRegistry()), "us-east-1", "lane", clock)
     lag.read(START, "04")
     lag.read(START + timedelta(seconds=5), "08")
     shown = []

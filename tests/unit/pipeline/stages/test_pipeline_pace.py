@@ -10,7 +10,7 @@ from support.ledgers import HOME
 from support.pipelines import deliveries, message, shown, truth
 
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.stages.pace import TOGETHER, Pace
+from ledger.pipeline.stages.read_pace import TOGETHER, ReadPace
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultCall, FaultyStore
 from ledger.testing.clock import ManualClock
@@ -22,7 +22,7 @@ RAWS = [message(f"T{number % 40}", number, number) for number in range(1, 3 * RA
 
 def test_a_lane_reads_once_enough_records_have_come_by_the_rate_of_the_last_ones() -> None:
     """At 1,000 a second that takes a tenth of a second, at 10 a second the longest wait."""
-    pace = Pace(1.0, at=10.0)
+    pace = ReadPace(1.0, at=10.0)
     pace.read(500, at=10.5)
     assert pace.next() == pytest.approx(10.5 + TOGETHER / 1000)
     pace.read(100, at=11.0)  # a full batch, and what was left after it

@@ -12,10 +12,10 @@ from support.ledgers import HOME
 from support.pipelines import deliveries, message, pipeline_settings, position, shown, truth
 
 from ledger.core.errors import Unreachable
+from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import state_item, state_key
-from ledger.pipeline.core.kept import KEPT_BYTES_MAX, REMEMBERED_CHARACTERS_MAX
+from ledger.pipeline.core.kept_fields import KEPT_BYTES_MAX, REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Form, Record
-from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import Open, State
 from ledger.pipeline.stages.state_writes import Due, state_write
 from ledger.store.memory import MemoryStore
@@ -84,7 +84,7 @@ async def test_states_that_are_there_are_read_and_brought_up() -> None:
 
 
 OPEN = {"lane": {position(1): {"k": Decimal(2)}}}
-OLD = State(1, Image(Decimal(2), ("k",), ("n",)), HOME, OPEN, 1, '{"a":"b"}')
+OLD = State(1, CategorySums(Decimal(2), ("k",), ("n",)), HOME, OPEN, 1, '{"a":"b"}')
 
 
 @pytest.mark.parametrize("still_open", [{}, OPEN], ids=["all covered", "some open"])
@@ -95,7 +95,7 @@ async def test_a_state_is_rewritten_as_a_put_would(still_open: Open) -> None:
     record = Form(pipeline_settings()).take(delivery)
     assert isinstance(record, Record)
     await store.write(Put(state_item(record.id, OLD)))
-    new = State(2, Image(Decimal(2), ("k",)), HOME, still_open, 2)
+    new = State(2, CategorySums(Decimal(2), ("k",)), HOME, still_open, 2)
     outcome = await store.write(state_write(Due(record, delivery, OLD, new), ""))
     assert isinstance(outcome, Applied)
     assert await store.get(Get(state_key(record.id))) == state_item(record.id, new)
@@ -110,7 +110,7 @@ async def test_a_state_that_was_mended_since_is_not_rewritten() -> None:
     record = Form(pipeline_settings()).take(delivery)
     assert isinstance(record, Record)
     was = replace(OLD, rev=0)
-    new = State(2, Image(Decimal(2), ("k",)), HOME, {}, 1)
+    new = State(2, CategorySums(Decimal(2), ("k",)), HOME, {}, 1)
     for there, wanted in ((replace(OLD, rev=1), Rejected), (was, Applied)):
         await store.write(Put(state_item(record.id, there)))
         outcome = await store.write(state_write(Due(record, delivery, was, new), ""))

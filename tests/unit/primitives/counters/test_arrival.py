@@ -13,7 +13,8 @@ from support.ledgers import AWAY, HOME, make_services
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
-from ledger.primitives.counters.handed import ARRIVING_SECONDS
+from ledger.primitives.counters.catalog import ITEM_METHODS
+from ledger.primitives.counters.hand_over_tokens import ARRIVING_SECONDS
 from ledger.primitives.counters.layout import (
     Layout,
     Shape,
@@ -22,8 +23,7 @@ from ledger.primitives.counters.layout import (
     layout_of,
     shard_keys,
 )
-from ledger.primitives.counters.registry import ITEM_METHODS
-from ledger.primitives.counters.tokens import draw, new_token
+from ledger.primitives.counters.new_tokens import draw_token, new_token
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
@@ -198,7 +198,7 @@ async def test_a_token_in_a_shard_no_longer_in_force_is_refused_until_it_has_arr
     here, there = MemoryTable(), MemoryTable()
     await opened(here, HOME, method, 4).shards()
     there.partitions = deepcopy(here.partitions)
-    token = next(token for token in map(str, range(99)) if draw(token, 4) == 3)
+    token = next(token for token in map(str, range(99)) if draw_token(token, 4) == 3)
     await opened(here, HOME, method).add(1, token=token)
     await opened(here, HOME, method).convert(shards=2)
     await opened(here, HOME, method).add(1, token="b")

@@ -9,7 +9,7 @@ from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.errors import AmountOverflow
 from ledger.primitives.counters import ItemCounter, Layouts
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Applied
 

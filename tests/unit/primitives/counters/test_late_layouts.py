@@ -6,7 +6,7 @@ import pytest
 from support.ledgers import HOME, make_services
 
 from ledger.core.entry import Item, Key
-from ledger.primitives.counters import AtomicCounter, evening
+from ledger.primitives.counters import AtomicCounter, shard_balance
 from ledger.primitives.counters.layout import (
     LAYOUT,
     MOVES,
@@ -17,7 +17,7 @@ from ledger.primitives.counters.layout import (
     layout_key,
     shard_keys,
 )
-from ledger.primitives.counters.limits import VALUE, Limits
+from ledger.primitives.counters.thresholds import VALUE, Thresholds
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.writes import Action, Applied, Rejected
@@ -41,7 +41,7 @@ async def held(counter: AtomicCounter) -> list[Decimal]:
 def move_of(amount: int) -> list[Action]:
     """Return the first move of pieces of the first layout: from shard 0 to shard 1."""
     layout, deltas = Layout("sum", 2), {0: Decimal(-amount), 1: Decimal(amount)}
-    return evening.move(KEYS, layout.parts(Limits(), deltas), 0)
+    return shard_balance.move(KEYS, layout.parts(Thresholds(), deltas), 0)
 
 
 async def test_a_doubled_move_moves_once() -> None:

@@ -26,7 +26,7 @@ from ledger.primitives.counters.layout import (
     shard_keys,
     stands,
 )
-from ledger.primitives.counters.limits import Limits
+from ledger.primitives.counters.thresholds import Thresholds
 from ledger.store.conditions import holds
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Update
 
@@ -126,7 +126,7 @@ def test_portions_within_a_bound_are_within_its_parts(
     if negative:
         value, more = value.copy_negate(), more.copy_negate()
     bound = total_wide((value, more))
-    whole = Limits(minimum=bound) if negative else Limits(maximum=bound)
+    whole = Thresholds(minimum=bound) if negative else Thresholds(maximum=bound)
     held = portions(value, shards)
     parts = [whole.part(shard, shards) for shard in range(shards)]
     assert total_wide(held) == value

@@ -9,8 +9,8 @@ from support.ledgers import AWAY, HOME, make_services
 from ledger.core.errors import Unreachable
 from ledger.primitives.counters import ItemCounter
 from ledger.primitives.counters.atomic import AtomicCounter
-from ledger.primitives.counters.items import LAYOUTS_MAX
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
+from ledger.primitives.counters.item_counter import LAYOUTS_MAX
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
     Fault,

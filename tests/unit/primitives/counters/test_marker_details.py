@@ -18,7 +18,7 @@ from ledger.core.errors import (
 from ledger.core.tokens import Marker
 from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
-from ledger.primitives.counters.marking import marker_key
+from ledger.primitives.counters.marker_items import marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore

@@ -12,7 +12,7 @@ from support.ledgers import HOME, make_services, make_settings, sample, seeded
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.opening import GivenConnections
 from ledger.primitives.counters import MarkerCounter
-from ledger.primitives.counters.marking import marker_key
+from ledger.primitives.counters.marker_items import marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.memory import MemoryStore

@@ -5,8 +5,7 @@ from support.counting import Interrupted, known_counter, make_counter
 
 from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import DamagedItem, Throttled
-from ledger.primitives.counters.history import TAGS_MAX
-from ledger.primitives.counters.optimistic import START, Tagged, judge, tagged_of
+from ledger.primitives.counters.optimistic import START, TAGS_MAX, Tagged, judge, tagged_of
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (

@@ -8,7 +8,7 @@ from support.ledgers import HOME, make_services, sample
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.counters import ItemCounter, SlotsCounter
-from ledger.primitives.counters.registry import ITEM_METHODS
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost

@@ -14,7 +14,7 @@ from ledger.primitives.counters import (
     OptimisticCounter,
     SlotsCounter,
 )
-from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.item_counter import ItemCounter
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived

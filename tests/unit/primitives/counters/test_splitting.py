@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.amounts import total_wide
-from ledger.primitives.counters.limits import Limits
-from ledger.primitives.counters.splitting import is_restock, parts_for
+from ledger.primitives.counters.shard_balance import is_restock, parts_for
+from ledger.primitives.counters.thresholds import Thresholds
 
 VALUES = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 SMALL = st.integers(-20, 20)
@@ -16,7 +16,7 @@ def parts(
     change: int, values: list[int], *, minimum: int = 0, first: int = 0, split: bool = True
 ) -> dict[int, int]:
     """Plan a change of shards that each have this minimum; shard to its part."""
-    limits = [Limits(minimum=Decimal(minimum))] * len(values)
+    limits = [Thresholds(minimum=Decimal(minimum))] * len(values)
     planned = parts_for(
         Decimal(change), [Decimal(value) for value in values], limits, first=first, split=split
     )
@@ -50,15 +50,15 @@ def test_parts(
 @pytest.mark.parametrize(
     ("change", "limits", "expected"),
     [
-        ("8", Limits(minimum=Decimal(0)), True),
-        ("7.9", Limits(minimum=Decimal(0)), False),
-        ("-8", Limits(maximum=Decimal(0)), True),
-        ("-7.9", Limits(maximum=Decimal(0)), False),
-        ("-8", Limits(minimum=Decimal(0)), False),
-        ("8", Limits(maximum=Decimal(0)), False),
+        ("8", Thresholds(minimum=Decimal(0)), True),
+        ("7.9", Thresholds(minimum=Decimal(0)), False),
+        ("-8", Thresholds(maximum=Decimal(0)), True),
+        ("-7.9", Thresholds(maximum=Decimal(0)), False),
+        ("-8", Thresholds(minimum=Decimal(0)), False),
+        ("8", Thresholds(maximum=Decimal(0)), False),
     ],
 )
-def test_stock_is_a_unit_for_each_shard(change: str, limits: Limits, *, expected: bool) -> None:
+def test_stock_is_a_unit_for_each_shard(change: str, limits: Thresholds, *, expected: bool) -> None:
     """From one unit a shard on, away from the threshold that others go towards."""
     assert is_restock(Decimal(change), limits, 8) == expected
 
@@ -66,7 +66,7 @@ def test_stock_is_a_unit_for_each_shard(change: str, limits: Limits, *, expected
 @given(change=SMALL, values=VALUES, first=st.integers(0, 5))
 def test_parts_are_allowed_and_add_up(change: int, values: list[int], first: int) -> None:
     """Parts stay within each shard's bounds and make the whole change; none only without room."""
-    limits = [Limits(Decimal(0), Decimal(9))] * len(values)
+    limits = [Thresholds(Decimal(0), Decimal(9))] * len(values)
     numbers = [Decimal(value) for value in values]
     planned = parts_for(Decimal(change), numbers, limits, first=first % len(values), split=True)
     room = sum(values) if change < 0 else sum(9 - value for value in values)
@@ -79,6 +79,6 @@ def test_parts_are_allowed_and_add_up(change: int, values: list[int], first: int
 def test_parts_of_38_digits_are_exact() -> None:
     """No digit of a large change is lost between its parts."""
     half, change = Decimal(5 * 10**37 + 1), Decimal(10**38 - 1)
-    limits = [Limits(minimum=Decimal(0))] * 2
+    limits = [Thresholds(minimum=Decimal(0))] * 2
     planned = parts_for(change.copy_negate(), [half, half], limits, first=0, split=True)
     assert list(planned.values()) == [half.copy_negate(), Decimal(-(5 * 10**37) + 2)]

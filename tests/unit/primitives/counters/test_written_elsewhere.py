@@ -11,8 +11,8 @@ from support.ledgers import AWAY, HOME, services_of
 
 from ledger.core.errors import RegionConflict
 from ledger.primitives.counters import ItemCounter, Layouts
+from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.primitives.counters.layout import layout_key
-from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Action, Applied, Outcome
 from ledger.testing.clock import ManualClock

@@ -7,7 +7,7 @@ from support.leases import FIRST, KEY, TERMS, World
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld, record_of
 from ledger.store.writes import Applied, Delete, Put, Rejected
 from ledger.testing.clock import START
 

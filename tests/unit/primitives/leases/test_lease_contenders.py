@@ -10,7 +10,7 @@ from support.leases import FIRST, KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, NotHeld
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.store.writes import Applied, Outcome, Put, Rejected
 from ledger.testing.clock import ManualClock

@@ -5,7 +5,7 @@ from support.leases import FIRST, KEY, World
 
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidInput
-from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld, record_of
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import ForwardingStore

@@ -13,7 +13,7 @@ import pytest
 from support.leases import FIRST, KEY, World
 
 from ledger.primitives.leases import lease as lease_module
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, NotHeld, next_epoch
+from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, NotHeld, next_epoch
 from ledger.store.conditions import Equals
 from ledger.store.wrappers.faults import Late
 from ledger.store.writes import Applied, Check, Delete, Outcome, Put, Rejected

@@ -5,10 +5,10 @@ import pytest
 from support.leases import FIRST, KEY, TERMS, UNREACHABLE, World
 
 from ledger.core.errors import LeaseLost, Unreachable
+from ledger.primitives.leases.heartbeats import RELEASE_SECONDS_MAX
 from ledger.primitives.leases.holding import BEATS_MAX
-from ledger.primitives.leases.keeping import RELEASE_SECONDS_MAX
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld, record_of
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected
 

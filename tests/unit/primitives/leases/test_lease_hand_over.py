@@ -6,7 +6,7 @@ from support.leases import FIRST, KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, record_of
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.wrappers.faults import Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Put, Rejected

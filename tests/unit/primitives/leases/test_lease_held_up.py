@@ -11,9 +11,9 @@ from support.leases import KEY, TERMS, UNREACHABLE, World
 from support.ledgers import make_services
 
 from ledger.core.errors import LeaseLost, StoreError, Unreachable
-from ledger.primitives.leases.keeping import Keeping, in_loop, in_thread
+from ledger.primitives.leases.heartbeats import Keeping, in_loop, in_thread
 from ledger.primitives.leases.lease import Lease, LeaseOptions
-from ledger.primitives.leases.state import LeaseGrant, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, record_of
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.writes import Outcome, Write

@@ -9,10 +9,10 @@ from support.leases import FIRST, KEY, TERMS, World
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput, LeaseLost
-from ledger.primitives.leases.environment import environment_of, grant_from
+from ledger.primitives.leases.grant_environment import environment_of, grant_from
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.listing import list_leases
-from ledger.primitives.leases.state import LeaseGrant, NotHeld, own_key, record_of
+from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld, own_key, record_of
+from ledger.primitives.leases.queries import list_leases
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Delete, Put, Unknown

@@ -7,7 +7,7 @@ from support.leases import World
 
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, RequestRefused
-from ledger.primitives.leases.state import LeaseGrant
+from ledger.primitives.leases.lease_rules import LeaseGrant
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost

@@ -17,7 +17,7 @@ from ledger.primitives.sequences import (
     SortKeySequence,
     sort_key_of,
 )
-from ledger.primitives.sequences.sort_key import AppendOptions
+from ledger.primitives.sequences.sort_key_sequence import AppendOptions
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.retry import Backoff

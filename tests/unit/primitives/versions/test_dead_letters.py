@@ -27,7 +27,7 @@ from ledger.primitives.versions import (
     Refused,
     Skipped,
 )
-from ledger.primitives.versions.letters import COUNT_SECONDS, failures_key, partitions
+from ledger.primitives.versions.failure_items import COUNT_SECONDS, failures_key, partitions
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (

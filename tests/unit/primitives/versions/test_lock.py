@@ -18,7 +18,7 @@ from support.ledgers import AWAY, HOME, make_services
 
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import record_of
+from ledger.primitives.leases.lease_rules import record_of
 from ledger.primitives.versions import (
     Busy,
     Event,

@@ -6,7 +6,7 @@ from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.primitives.versions import VERSION_MAX, Event, version_of
-from ledger.primitives.versions.state import Rules
+from ledger.primitives.versions.version_rules import VersionRules
 from ledger.store.conditions import holds
 from ledger.testing.clock import START
 
@@ -17,7 +17,7 @@ PLACE: Item = {"pk": {"S": "~version~c"}, "sk": {"S": "record"}}
 def test_versions_are_whole_numbers(version: int) -> None:
     """Any int from 0 to 10^38 - 1 is a version, and is read back as it was written."""
     event = Event("c", version)
-    assert version_of(Rules().version_put(event, now=START).item) == version
+    assert version_of(VersionRules().version_put(event, now=START).item) == version
 
 
 @pytest.mark.parametrize("version", [-1, VERSION_MAX + 1, 1.0, "1", True, None])
@@ -57,8 +57,8 @@ def test_the_ledger_takes_no_version_for_a_counter() -> None:
 def test_newer_compares_numbers(there: str | None, *, is_newer: bool) -> None:
     """Version 10 is newer than nothing, 0 and 9, not than 10, 11 and 100."""
     item = None if there is None else {**PLACE, "version": {"N": there}}
-    assert holds(Rules().newer(10), item) is is_newer
-    assert Rules().is_old(10, version_of(item)) is not is_newer
+    assert holds(VersionRules().newer(10), item) is is_newer
+    assert VersionRules().is_old(10, version_of(item)) is not is_newer
 
 
 @pytest.mark.parametrize("version", [None, {"S": "7"}, {"N": "7.5"}, {"N": "-1"}])

@@ -4,7 +4,7 @@
 
     python -m proof.simulator.explorer.limits [--large | --mutants | --mutant forked]
 
-What is written, and when it may be, comes from the production code (`ledger.limits`); the models
+What is written, and when it may be, comes from the production code (`ledger.budgets`); the models
 only move items, entries and requests. Each of these happens at any time, or never: a version of a
 rights item, or an entry, reaches a region, in any order; a grant expires, and the signatures that
 name it end; a request lands late, or vanishes; an answer is lost; a process crashes, closes its

@@ -10,11 +10,11 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from ledger.budgets import rights_plan
+from ledger.budgets.rights import Account, Grant, GrantName, Rights, rights_item
+from ledger.budgets.spend_record import SpendRecord
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import EPOCH
-from ledger.limits import plan
-from ledger.limits.rights import Account, Grant, GrantName, Rights, rights_item
-from ledger.limits.spends import Spend
 from ledger.store.conditions import holds
 from proof.simulator.explorer.limits.rules import REGIONS, Rules
 
@@ -32,9 +32,9 @@ NONE = -1
 
 
 @cache
-def spend(account: int, version: int, number: int) -> Spend:
+def spend(account: int, version: int, number: int) -> SpendRecord:
     """Return the entry of a spend of 1 under a grant."""
-    return Spend(str(number), Decimal(1), (GrantName(ACCOUNTS[account], version),))
+    return SpendRecord(str(number), Decimal(1), (GrantName(ACCOUNTS[account], version),))
 
 
 class Book:
@@ -75,7 +75,7 @@ class Book:
 
     def create(self, account: int, minted: int) -> int:
         """Return the first version of an item."""
-        return self.number(plan.create(ACCOUNTS[account], Decimal(minted)))
+        return self.number(rights_plan.create(ACCOUNTS[account], Decimal(minted)))
 
     def _made(self, after: object) -> int:
         return self.number(after) if isinstance(after, Rights) else NONE
@@ -100,7 +100,7 @@ class Book:
         """Return the item after its owner closes a grant and takes another in one write."""
         known = self.rules.spent(Decimal(spent), Decimal(unsure))
         return self._made(
-            plan.renew(self[number], version, known, amount=Decimal(amount), **_TERMS)
+            rights_plan.renew(self[number], version, known, amount=Decimal(amount), **_TERMS)
         )
 
     def top_up(self, number: int, version: int) -> int:

@@ -13,12 +13,12 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
+from ledger.budgets import hold_rules
+from ledger.budgets.hold_rules import HoldResolution, SeparateCharge
+from ledger.budgets.rights import GrantName, Rights
+from ledger.budgets.rights_plan import TooFewRights
+from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.entry import Item
-from ledger.limits import holds
-from ledger.limits.holds import Apart, Resolved
-from ledger.limits.plan import Short
-from ledger.limits.rights import GrantName, Rights
-from ledger.limits.spends import Spend, spend_attributes
 from ledger.store.conditions import holds as is_true
 from ledger.store.writes import Update
 from proof.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER, Book
@@ -34,23 +34,25 @@ GONE = -2
 """The entry was folded and deleted."""
 KEY = ("c", "id")
 _NAME = GrantName(ACCOUNTS[HOME], VERSION)
-_HOLD = Spend("id", Decimal(HELD), (_NAME,), hold=EXPIRY)
+_HOLD = SpendRecord("id", Decimal(HELD), (_NAME,), hold=EXPIRY)
 OWNER, ANOTHER = 0, 1
 THERE, REMOVED, GIVEN_UP = 0, 1, 2
 """The region of the hold: a replica, none any more, and nothing that it sent is under way."""
 
-Charging = Callable[[Resolved, Mapping[str, Rights]], Apart | Short]
-Updating = Callable[[Resolved], Update]
+Charging = Callable[[HoldResolution, Mapping[str, Rights]], SeparateCharge | TooFewRights]
+Updating = Callable[[HoldResolution], Update]
 
 
-def _update(resolved: Resolved) -> Update:
-    return holds.update_of(KEY, resolved)
+def _update(resolved: HoldResolution) -> Update:
+    return hold_rules.update_of(KEY, resolved)
 
 
-def charge_apart(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+def charge_apart(
+    resolved: HoldResolution, items: Mapping[str, Rights]
+) -> SeparateCharge | TooFewRights:
     """Return what resolves a hold by another, as production has it."""
     gone = {account for item in items.values() for account in item.reclaimed}
-    return holds.charge_apart(resolved, items, now=0.0, gone=gone)
+    return hold_rules.charge_apart(resolved, items, now=0.0, gone=gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Model:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._book = Book(case.rules)
-        self._contents: list[Spend] = []
+        self._contents: list[SpendRecord] = []
         self._resolves = cache(self._resolved)
         self._lands_on = cache(self._is_landed)
 
@@ -156,7 +158,7 @@ class Model:
         for label, after in self._events(state):
             yield Step(label, after, self._wrong(state, after))
 
-    def _content(self, spend: Spend) -> int:
+    def _content(self, spend: SpendRecord) -> int:
         if spend not in self._contents:
             self._contents.append(spend)
         return self._contents.index(spend)
@@ -279,17 +281,19 @@ class Model:
                 )
         if self._case.extends and self._contents[state.entry].hold == EXPIRY:
             hold = self._contents[state.entry]
-            condition = holds.extension_of(KEY, hold, LATER).condition
+            condition = hold_rules.extension_of(KEY, hold, LATER).condition
             if is_true(condition, self._item(state.entry)):
-                entry = self._content(holds.extend(hold, LATER))
+                entry = self._content(hold_rules.extend(hold, LATER))
                 yield "it is extended", state._replace(entry=entry, writes=(*state.writes, entry))
 
     def _resolved(self, entry: int, how: Any) -> int:
         hold = self._contents[entry]
         if how == "expired":
-            resolved = holds.expire(hold, EXPIRY + 1)
+            resolved = hold_rules.expire(hold, EXPIRY + 1)
             return NONE if resolved is None else self._content(resolved.after)
-        return self._content((holds.settle(hold, Decimal(how)) if how else holds.void(hold)).after)
+        return self._content(
+            (hold_rules.settle(hold, Decimal(how)) if how else hold_rules.void(hold)).after
+        )
 
     def _request(self, state: State, request: Request) -> Iterator[tuple[str, State]]:
         rest = state._replace(requests=state.requests - {request})
@@ -320,13 +324,13 @@ class Model:
 
     def _is_landed(self, entry: int, item: int, request: Request) -> tuple[bool, int, int]:
         """Return whether a request is applied, and the entry and rights item after it."""
-        resolved = Resolved(self._contents[request.before], self._contents[request.after])
+        resolved = HoldResolution(self._contents[request.before], self._contents[request.after])
         if not is_true(self._case.update(resolved).condition, self._item(entry)):
             return False, NONE, NONE
         if request.by == OWNER:
             return True, request.after, NONE
         apart = self._case.charged(resolved, {"": self._book[request.read]})
-        if isinstance(apart, Short):
+        if isinstance(apart, TooFewRights):
             return False, NONE, NONE
         after = self._content(apart.resolved.after)
         if not apart.items:

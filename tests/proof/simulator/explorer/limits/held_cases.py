@@ -8,12 +8,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from ledger.budgets.hold_rules import HoldResolution, SeparateCharge
+from ledger.budgets.lost_stake import LostStake
+from ledger.budgets.rights import Rights
+from ledger.budgets.rights_plan import GrantGone, SpendPlan, TooFewRights
+from ledger.budgets.spend_record import SpendRecord, View
 from ledger.core.entry import HOLD, RESOLVED
-from ledger.limits.holds import Apart, Resolved
-from ledger.limits.lost import Stake
-from ledger.limits.plan import Gone, Short, Spent
-from ledger.limits.rights import Rights
-from ledger.limits.spends import Spend, View
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.writes import Update
 from proof.simulator.explorer.limits.held import (
@@ -27,48 +27,54 @@ from proof.simulator.explorer.limits.held import (
 from proof.simulator.explorer.limits.rules import KEPT, UNCONDITIONAL
 
 
-def _fold_open_holds(spend: Spend, views: Mapping[str, Any]) -> bool:
+def _fold_open_holds(spend: SpendRecord, views: Mapping[str, Any]) -> bool:
     """Fold a hold that is not resolved."""
-    return KEPT.may_fold(Spend(spend.id, spend.amount, spend.grants), views)
+    return KEPT.may_fold(SpendRecord(spend.id, spend.amount, spend.grants), views)
 
 
-def _entry_alone(resolved: Resolved, items: Mapping[str, Rights]) -> Apart:
+def _entry_alone(resolved: HoldResolution, items: Mapping[str, Rights]) -> SeparateCharge:
     """Settle by the entry alone, in any process."""
     del items
-    return Apart(resolved, ())
+    return SeparateCharge(resolved, ())
 
 
-def _fold_resolved(spend: Spend, views: Mapping[str, View]) -> bool:
+def _fold_resolved(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold what is resolved whether or not all show what was charged for it."""
     return KEPT.may_fold(replace(spend, adjusted=()), views)
 
 
-def _stake_of_closed(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+def _stake_of_closed(
+    base: Rights, others: Iterable[Rights], entries: Iterable[SpendRecord]
+) -> LostStake:
     """Take a closed grant's charge for what its holds came to."""
     plain = [replace(entry, hold=None, adjusted=()) for entry in entries]
     return _stake_without_held(base, others, plain)
 
 
-def _stake_without_held(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+def _stake_without_held(
+    base: Rights, others: Iterable[Rights], entries: Iterable[SpendRecord]
+) -> LostStake:
     """Charge an open hold once more, though the item says that it was charged."""
     return KEPT.stake(replace(base, held=Decimal(0)), others, entries)
 
 
-def _close_as_known(rights: Rights, version: int, spent: Spent) -> Rights | Gone:
+def _close_as_known(rights: Rights, version: int, spent: SpendPlan) -> Rights | GrantGone:
     """Take a hold for open that another resolved, and its owner does not know of."""
     return KEPT.close(replace(rights, released={}), version, spent)
 
 
-def _still_held(resolved: Resolved, items: Mapping[str, Rights]) -> Apart | Short:
+def _still_held(
+    resolved: HoldResolution, items: Mapping[str, Rights]
+) -> SeparateCharge | TooFewRights:
     """Charge the difference, and go on taking the hold for open."""
     apart = charge_apart(resolved, items)
-    if isinstance(apart, Short):
+    if isinstance(apart, TooFewRights):
         return apart
     [before], [after] = items.values(), apart.items
-    return Apart(apart.resolved, (replace(after, held=before.held),))
+    return SeparateCharge(apart.resolved, (replace(after, held=before.held),))
 
 
-def _with_condition(condition: Callable[[Resolved], Condition | None]) -> Updating:
+def _with_condition(condition: Callable[[HoldResolution], Condition | None]) -> Updating:
     return lambda resolved: Update(KEY, condition=condition(resolved))
 
 

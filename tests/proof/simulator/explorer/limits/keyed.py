@@ -9,9 +9,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from ledger.limits import plan, spends
-from ledger.limits.rights import Grant, GrantName, Rights
-from ledger.limits.spends import Spend
+from ledger.budgets import rights_plan, spend_record
+from ledger.budgets.rights import Grant, GrantName, Rights
+from ledger.budgets.spend_record import SpendRecord
 from proof.simulator.explorer.limits.book import ACCOUNTS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
@@ -26,7 +26,7 @@ _GRANTED = Decimal(3)
 _NAMES = tuple(str(account) for account in ACCOUNTS)
 
 
-Charging = Callable[[Iterable[Spend], GrantName], Decimal]
+Charging = Callable[[Iterable[SpendRecord], GrantName], Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Case:
     amount: int = 1
     conditional: bool = True
     may_leak: bool = False
-    charge: Charging = spends.charge_unagreed
+    charge: Charging = spend_record.charge_unagreed
 
 
 class Copy(NamedTuple):
@@ -201,21 +201,21 @@ class Model:
             return None
         views = {_NAMES[region]: self._spends(look[region]) for region in read}
         name, rights = self._name(grant), _rights(own)
-        if not spends.agree(name, views):
+        if not spend_record.agree(name, views):
             return None
         by_region = self._case.closes[grant] == BY_ITS_REGION
-        charge = self._case.charge if by_region else spends.charge_of
-        after = plan.reclaim(rights, 2, charge(views[_NAMES[own]], name))
+        charge = self._case.charge if by_region else spend_record.charge_of
+        after = rights_plan.reclaim(rights, 2, charge(views[_NAMES[own]], name))
         return int(after.charged) if isinstance(after, Rights) else None
 
     def _name(self, grant: int) -> GrantName:
         # Two of one region differ by their versions: the item of each is its own here.
         return GrantName(ACCOUNTS[self._case.regions[grant]], 2 + grant)
 
-    def _spends(self, grant: int | None) -> list[Spend]:
+    def _spends(self, grant: int | None) -> list[SpendRecord]:
         if grant is None:
             return []
-        return [Spend("id", Decimal(self._case.amount), (self._name(grant),))]
+        return [SpendRecord("id", Decimal(self._case.amount), (self._name(grant),))]
 
     def _folds(self, state: State) -> Iterator[tuple[str, State]]:
         """Fold what all show, once its grant is closed, and nothing of its id can land any more."""
@@ -244,7 +244,10 @@ MUTANTS = {
     "keyed-by-count": Case(closes=(BY_COUNT, BY_COUNT)),
     "refund-by-count": Case(closes=(BY_COUNT, BY_COUNT), amount=-1),
     "refund-credited-by-its-region": Case(
-        closes=(BY_ITS_REGION, BY_ITS_REGION), amount=-1, may_leak=True, charge=spends.charge_of
+        closes=(BY_ITS_REGION, BY_ITS_REGION),
+        amount=-1,
+        may_leak=True,
+        charge=spend_record.charge_of,
     ),
     "retried-under-another": Case(regions=(0, 0), closes=(BY_READING, BY_COUNT), conditional=False),
 }

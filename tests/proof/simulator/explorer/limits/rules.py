@@ -8,44 +8,46 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from ledger.limits import lost, plan, spends
-from ledger.limits.lost import Stake
-from ledger.limits.plan import Crowded, Gone, Short, Spent
-from ledger.limits.rights import Account, Grant, Rights, condition_of
-from ledger.limits.spends import Spend, View
+from ledger.budgets import lost_stake, rights_plan, spend_record
+from ledger.budgets.lost_stake import LostStake
+from ledger.budgets.rights import Account, Grant, Rights, condition_of
+from ledger.budgets.rights_plan import Crowded, GrantGone, SpendPlan, TooFewRights
+from ledger.budgets.spend_record import SpendRecord, View
 from ledger.store.conditions import Condition
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-south-1")
 _ZERO = Decimal(0)
 
 
-def _spent(amount: Decimal, unsure: Decimal) -> Spent:
-    return Spent(amount, is_sure=not unsure)
+def _spent(amount: Decimal, unsure: Decimal) -> SpendPlan:
+    return SpendPlan(amount, is_sure=not unsure)
 
 
 def _take_up(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
     del read
-    return plan.take_up(rights, giver)
+    return rights_plan.take_up(rights, giver)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What production says; a mutant has one of them broken."""
 
-    take: Callable[..., Rights | Short | Crowded] = plan.take
-    spent: Callable[[Decimal, Decimal], Spent] = _spent
-    close: Callable[[Rights, int, Spent], Rights | Gone] = plan.close
-    top_up: Callable[..., Rights | Short | Gone] = plan.top_up
-    is_over: Callable[..., bool] = plan.is_over
-    reclaim: Callable[..., Rights | Gone] = plan.reclaim
-    send: Callable[[Rights, Account, Decimal], Rights | Short] = plan.send
+    take: Callable[..., Rights | TooFewRights | Crowded] = rights_plan.take
+    spent: Callable[[Decimal, Decimal], SpendPlan] = _spent
+    close: Callable[[Rights, int, SpendPlan], Rights | GrantGone] = rights_plan.close
+    top_up: Callable[..., Rights | TooFewRights | GrantGone] = rights_plan.top_up
+    is_over: Callable[..., bool] = rights_plan.is_over
+    reclaim: Callable[..., Rights | GrantGone] = rights_plan.reclaim
+    send: Callable[[Rights, Account, Decimal], Rights | TooFewRights] = rights_plan.send
     take_up: Callable[[Rights, Rights, Rights], Rights | None] = _take_up
-    cut_off: Callable[[Rights, Account], Rights | None] = lost.cut_off
-    stake: Callable[[Rights, Iterable[Rights], Iterable[Spend]], Stake] = lost.stake_of
-    mint_again: Callable[[Rights, Account, Decimal], Rights | None] = lost.mint_again
+    cut_off: Callable[[Rights, Account], Rights | None] = lost_stake.cut_off
+    stake: Callable[[Rights, Iterable[Rights], Iterable[SpendRecord]], LostStake] = (
+        lost_stake.stake_of
+    )
+    mint_again: Callable[[Rights, Account, Decimal], Rights | None] = lost_stake.mint_again
     condition: Callable[[Rights], Condition | None] = condition_of
-    may_send: Callable[[Grant, datetime], bool] = spends.may_send
-    may_fold: Callable[[Spend, Mapping[str, View]], bool] = spends.may_fold
+    may_send: Callable[[Grant, datetime], bool] = spend_record.may_send
+    may_fold: Callable[[SpendRecord, Mapping[str, View]], bool] = spend_record.may_fold
 
 
 KEPT = Rules()
@@ -68,36 +70,36 @@ def _send_any_time(grant: Grant, signed_at: datetime) -> bool:
     return True
 
 
-def _fold_shown(spend: Spend, views: Mapping[str, View]) -> bool:
+def _fold_shown(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold what all regions show."""
     del spend, views
     return True
 
 
-def _fold_not_open_at_home(spend: Spend, views: Mapping[str, View]) -> bool:
+def _fold_not_open_at_home(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Take a grant for closed where home does not show it."""
     home = next(iter(views.values()))
     return all(name.version not in home["", name.account].grants for name in spend.grants)
 
 
-def _fold_closed_at_its_own(spend: Spend, views: Mapping[str, View]) -> bool:
+def _fold_closed_at_its_own(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold once the grant's own region shows it closed."""
     shown = dict(zip(REGIONS, views.values(), strict=False))
     return all(
-        name.account.region in shown and spends.shows_closed(shown[name.account.region], name)
+        name.account.region in shown and spend_record.shows_closed(shown[name.account.region], name)
         for name in spend.grants
     )
 
 
-def _unknown_is_unused(amount: Decimal, unsure: Decimal) -> Spent:
+def _unknown_is_unused(amount: Decimal, unsure: Decimal) -> SpendPlan:
     """Give back what is not known to be applied."""
-    return Spent(amount - unsure, is_sure=True)
+    return SpendPlan(amount - unsure, is_sure=True)
 
 
-def _unknown_is_used(amount: Decimal, unsure: Decimal) -> Spent:
+def _unknown_is_used(amount: Decimal, unsure: Decimal) -> SpendPlan:
     """Charge what is not known to be applied."""
     del unsure
-    return Spent(amount, is_sure=True)
+    return SpendPlan(amount, is_sure=True)
 
 
 def _unconditional(rights: Rights) -> None:
@@ -107,10 +109,10 @@ def _unconditional(rights: Rights) -> None:
 
 def _top_up_anyway(
     rights: Rights, version: int, amount: Decimal, *, expires: int
-) -> Rights | Short:
+) -> Rights | TooFewRights:
     """Let a grant go on though it was closed."""
     if rights.available < amount:
-        return Short(rights.available)
+        return TooFewRights(rights.available)
     before = rights.grants.get(version, Grant(_ZERO, 0, expires, "t"))
     grown = replace(before, amount=before.amount + amount)
     grants = {**rights.grants, version: grown}
@@ -137,17 +139,21 @@ def _take_from_lost(rights: Rights, giver: Rights, read: Rights) -> Rights | Non
     return _take_up(replace(rights, cut={}), giver, read)
 
 
-def _stake_of_base(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+def _stake_of_base(
+    base: Rights, others: Iterable[Rights], entries: Iterable[SpendRecord]
+) -> LostStake:
     """Charge only entries of grants that the base shows open."""
     known = [
         entry for entry in entries if all(name.version in base.grants for name in entry.grants)
     ]
-    return lost.stake_of(base, others, known)
+    return lost_stake.stake_of(base, others, known)
 
 
-def _stake_by_its_own(base: Rights, others: Iterable[Rights], entries: Iterable[Spend]) -> Stake:
+def _stake_by_its_own(
+    base: Rights, others: Iterable[Rights], entries: Iterable[SpendRecord]
+) -> LostStake:
     """Take the lost item's own word for what it sent and took."""
-    found = lost.stake_of(base, others, entries)
+    found = lost_stake.stake_of(base, others, entries)
     return replace(
         found, sent=sum(base.taken.values(), _ZERO), taken=sum(base.sent.values(), _ZERO)
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ledger.limits import plan, spends, windows
-from ledger.limits.rights import Grant, GrantName, Rights
-from ledger.limits.spends import Spend
-from ledger.limits.windows import Limit, LimitStep, Undecided
+from ledger.budgets import limit_windows, rights_plan, spend_record
+from ledger.budgets.limit_windows import BudgetLimit, LimitStep, LimitUndecided
+from ledger.budgets.rights import Grant, GrantName, Rights
+from ledger.budgets.spend_record import SpendRecord
 from proof.simulator.explorer.limits.book import ACCOUNTS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
@@ -77,7 +77,7 @@ _STEPS = (
 )
 _NONE = -1
 
-Sharing = Callable[[Limit, int], LimitStep | Undecided | None]
+Sharing = Callable[[BudgetLimit, int], LimitStep | LimitUndecided | None]
 LimitKey = tuple[int, tuple[int, ...], int]
 """The revision of a limit, its steps in force, and the one that is announced."""
 
@@ -117,7 +117,7 @@ def _shares_events(rules: Sharings) -> Callable[[Shares], Events]:
                 yield f"process {process} reads the limit", state._replace(views=fresh)
             if age <= VIEW_LIFE and state.now >= rules.window and state.minted[process] < 0:
                 step = rules.sharing(_limit(limit), rules.window)
-                if not isinstance(step, Undecided):
+                if not isinstance(step, LimitUndecided):
                     minted = int(step.share_of(ACCOUNTS[process])) if step else 0
                     after = replaced(state.minted, process, minted)
                     yield f"process {process} mints {minted}", state._replace(minted=after)
@@ -132,7 +132,7 @@ def _limit_events(state: Shares, rules: Sharings) -> Events:
     limit = _limit(state.home)
     step = max(*steps, announced) + 1
     if step < len(_STEPS) and state.now + WAIT < BEGINS:
-        after = windows.announce(limit, _STEPS[step], now=state.now, wait=WAIT)
+        after = limit_windows.announce(limit, _STEPS[step], now=state.now, wait=WAIT)
         home = _key(after) if rules.waits else (revision + 1, (0, step), _NONE)
         yield f"home announces step {step}", state._replace(home=home, looked=-1)
     if limit.announced is not None:
@@ -140,7 +140,7 @@ def _limit_events(state: Shares, rules: Sharings) -> Events:
             yield "home looks at all regions", state._replace(looked=state.now)
         if state.looked >= 0 or state.now >= BEGINS:
             looked = max(state.looked, 0)
-            confirmed = windows.confirm(
+            confirmed = limit_windows.confirm(
                 limit, now=state.now, looked=looked, wait=WAIT, oldest=BEFORE - 1
             )
             if confirmed is not None:
@@ -151,15 +151,15 @@ def _limit_events(state: Shares, rules: Sharings) -> Events:
                 yield f"step {announced} is {label}", state._replace(home=home)
 
 
-def _key(limit: Limit) -> LimitKey:
+def _key(limit: BudgetLimit) -> LimitKey:
     announced = _NONE if limit.announced is None else _STEPS.index(limit.announced)
     return limit.revision, tuple(_STEPS.index(step) for step in limit.steps), announced
 
 
-def _limit(key: LimitKey) -> Limit:
+def _limit(key: LimitKey) -> BudgetLimit:
     revision, steps, announced = key
     in_force = tuple(_STEPS[step] for step in steps)
-    return Limit(revision, in_force, None if announced < 0 else _STEPS[announced])
+    return BudgetLimit(revision, in_force, None if announced < 0 else _STEPS[announced])
 
 
 def _shares_wrong(state: Shares) -> str:
@@ -175,7 +175,7 @@ def _made(state: Shares) -> str:
     return f"rights made: {minted} of {limit}" if minted > limit else ""
 
 
-def _newest_seen(limit: Limit, begins: int) -> LimitStep:
+def _newest_seen(limit: BudgetLimit, begins: int) -> LimitStep:
     """Share by the newest step that the process knows."""
     del begins
     return limit.announced or limit.steps[-1]
@@ -203,7 +203,7 @@ def _raise_events(*, has_id: bool) -> Callable[[Raise], Events]:
         items = [_raised(state, account) for account in (HOME, OTHER)]
         raise_id = "id" if has_id else str(state.tries)
         home = items[state.tries]
-        after = plan.raise_limit(home, ONE, raise_id, now=0)
+        after = rights_plan.raise_limit(home, ONE, raise_id, now=0)
         state = state._replace(tries=state.tries + 1)
         if after is None or any(raise_id in item.raises for item in items):
             yield "it was raised before", state
@@ -232,7 +232,7 @@ def _raise_wrong(state: Raise) -> str:
 # A bundle: one entry names a grant of its own counter, and one of its organization's.
 
 _KEY, _ORG = GrantName(ACCOUNTS[HOME], 2), GrantName(ACCOUNTS[HOME], 2, "org")
-_SPEND = Spend("id", ONE, (_KEY, _ORG))
+_SPEND = SpendRecord("id", ONE, (_KEY, _ORG))
 _GRANTED = Rights(ACCOUNTS[HOME], 2, ONE, grants={2: Grant(ONE, 0, 1, "t")})
 _OPEN = -1
 
@@ -247,7 +247,7 @@ class Bundle(NamedTuple):
     looks: tuple[int, int] = (_OPEN, _OPEN)
 
 
-Folding = Callable[[Spend, Any], bool]
+Folding = Callable[[SpendRecord, Any], bool]
 
 
 def _bundle_events(may_fold: Folding, *, at_once: bool) -> Callable[[Bundle], Events]:
@@ -261,7 +261,7 @@ def _bundle_events(may_fold: Folding, *, at_once: bool) -> Callable[[Bundle], Ev
                 continue
             shown = [_SPEND] if state.landed and not state.folded else []
             if state.looks[place] == _OPEN:
-                seen = int(spends.charge_of(shown, _SPEND.grants[place]))
+                seen = int(spend_record.charge_of(shown, _SPEND.grants[place]))
                 looks = (seen, seen) if at_once else replaced(state.looks, place, seen)
                 yield f"the reclaimer reads for grant {place}", state._replace(looks=looks)
             else:
@@ -275,10 +275,10 @@ def _bundle_events(may_fold: Folding, *, at_once: bool) -> Callable[[Bundle], Ev
     return events
 
 
-def _bundle_views(state: Bundle) -> dict[str, spends.View]:
+def _bundle_views(state: Bundle) -> dict[str, spend_record.View]:
     view: dict[tuple[str, Any], Rights] = {}
     for name, charged in zip(_SPEND.grants, state.charged, strict=True):
-        closed = plan.reclaim(_GRANTED, name.version, Decimal(charged))
+        closed = rights_plan.reclaim(_GRANTED, name.version, Decimal(charged))
         item = _GRANTED if charged == _OPEN else closed
         assert isinstance(item, Rights)  # noqa: S101 (the grant is open in what is closed)
         view[name.budget, name.account] = item
@@ -293,9 +293,9 @@ def _bundle_wrong(state: Bundle) -> str:
     return ""
 
 
-def _fold_by_key(spend: Spend, views: Any) -> bool:
+def _fold_by_key(spend: SpendRecord, views: Any) -> bool:
     """Fold once the key's own grant is closed."""
-    return spends.may_fold(replace(spend, grants=spend.grants[:1]), views)
+    return spend_record.may_fold(replace(spend, grants=spend.grants[:1]), views)
 
 
 # A limit that is checked against what each process believes.
@@ -320,19 +320,25 @@ def _cached_wrong(state: Cached) -> str:
 
 
 CASES = {
-    "shares": Case(_SHARES, _shares_events(Sharings(windows.step_of)), _shares_wrong),
+    "shares": Case(_SHARES, _shares_events(Sharings(limit_windows.step_of)), _shares_wrong),
     "shares-before": Case(
-        _SHARES, _shares_events(Sharings(windows.step_of, BEFORE)), _shares_wrong
+        _SHARES, _shares_events(Sharings(limit_windows.step_of, BEFORE)), _shares_wrong
     ),
     "raise": Case(Raise(), _raise_events(has_id=True), _raise_wrong),
-    "bundle-at-once": Case(Bundle(), _bundle_events(spends.may_fold, at_once=True), _bundle_wrong),
-    "bundle": Case(Bundle(), _bundle_events(spends.may_fold, at_once=False), _bundle_wrong),
+    "bundle-at-once": Case(
+        Bundle(), _bundle_events(spend_record.may_fold, at_once=True), _bundle_wrong
+    ),
+    "bundle": Case(Bundle(), _bundle_events(spend_record.may_fold, at_once=False), _bundle_wrong),
 }
 MUTANTS = {
     "shares-by-view": Case(_SHARES, _shares_events(Sharings(_newest_seen)), _made),
-    "shares-at-once": Case(_SHARES, _shares_events(Sharings(windows.step_of, waits=False)), _made),
+    "shares-at-once": Case(
+        _SHARES, _shares_events(Sharings(limit_windows.step_of, waits=False)), _made
+    ),
     "steps-forgotten": Case(
-        _SHARES, _shares_events(Sharings(windows.step_of, BEFORE, forgets=True)), _shares_wrong
+        _SHARES,
+        _shares_events(Sharings(limit_windows.step_of, BEFORE, forgets=True)),
+        _shares_wrong,
     ),
     "raised-without-id": Case(Raise(), _raise_events(has_id=False), _raise_wrong),
     "bundle-by-key": Case(Bundle(), _bundle_events(_fold_by_key, at_once=False), _bundle_wrong),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from compactor.slices import HEAD, Slice, Turn, member_name, slice_item, slice_key
 from ledger.core.entry import Item, Key
 from ledger.core.keys import LEASE_PARTITION
-from ledger.primitives.leases.state import LeaseGrant
+from ledger.primitives.leases.lease_rules import LeaseGrant
 from ledger.store.conditions import holds
 from ledger.store.writes import Action, Check, Put
 from proof.simulator.explorer.slices.rules import LEASE, Case

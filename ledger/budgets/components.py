@@ -1,0 +1,59 @@
+"""The parts of the budgets of one open ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from anyio.abc import TaskGroup
+
+from ledger.budgets.administrator import BudgetAdministrator
+from ledger.budgets.hold_calls import HoldCalls
+from ledger.budgets.limit_changer import LimitChanger
+from ledger.budgets.region_access import RegionAccess
+from ledger.budgets.spender import Spender
+from ledger.late import LateAnswers
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.store.wrappers.call_store import CallStore
+from ledger.writing.hints import Hints
+from ledger.writing.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetComponents:
+    """The parts of one region's budgets, while the ledger is open."""
+
+    spender: Spender
+    holder: HoldCalls
+    administrator: BudgetAdministrator
+    changer: LimitChanger
+    settings: LiveSettings
+
+    @staticmethod
+    def of(
+        access: RegionAccess,
+        writer: Writer,
+        *,
+        hints: Hints,
+        late: LateAnswers,
+        tasks: TaskGroup,
+    ) -> "BudgetComponents":
+        """Make the parts; those that do not spend ask each request of the call that it is of."""
+        asked = _within_calls(access)
+        changer = LimitChanger(asked)
+        spender = Spender(access, writer, hints=hints, late=late, tasks=tasks, go_on=changer.go_on)
+        holder = HoldCalls(asked, at_hand=spender.at_hand)
+        return BudgetComponents(
+            spender, holder, BudgetAdministrator(asked), changer, access.settings
+        )
+
+
+def _within_calls(access: RegionAccess) -> RegionAccess:
+    """Return access by which each request ends with the call that it is of (`runtime.calls`)."""
+
+    def of_calls(store: Store) -> Store:
+        return CallStore(store, lambda: store)
+
+    async def others() -> Mapping[str, Store]:
+        return {region: of_calls(store) for region, store in (await access.others()).items()}
+
+    return replace(access, store=of_calls(access.store), others=others)

@@ -1,0 +1,546 @@
+"""`GrantKeeper`: the grants that one process holds of one budget, renewed before they are used up.
+
+::
+
+    spend ── take from the remainder ────────────────────────────> entry names the grant
+                └─ too little ── renew: one write of the rights item ──┘
+                                   └─ too little ── fetch from other regions, or refuse
+
+A renewal lets the grant go on, larger and longer. After `ROTATE_SECONDS` a new one is taken, and
+the old one is closed once each of its entries has its outcome; where one has not, or keys were
+used, it is left shrunk, to be closed by reading.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from ledger.budgets import rights_plan
+from ledger.budgets.balance import PERIOD_SECONDS, elsewhere, transfers
+from ledger.budgets.calendar import Window, whole_seconds
+from ledger.budgets.grant_allowance import (
+    IDLE_SECONDS,
+    REFUSAL_SECONDS,
+    ROTATE_SECONDS,
+    Allowance,
+    ahead_of,
+    grant_size,
+    quantum_of,
+    rate_of,
+)
+from ledger.budgets.initial_shares import first_rights
+from ledger.budgets.limit_windows import BudgetLimit
+from ledger.budgets.region_access import RegionAccess
+from ledger.budgets.rights import GrantName, Rights, checked_amount
+from ledger.budgets.rights_fetcher import RightsFetcher
+from ledger.budgets.rights_items import RightsView
+from ledger.budgets.rights_plan import Crowded, GrantGone, TooFewRights
+from ledger.budgets.spend_request import Refused
+from ledger.core import amounts
+from ledger.core.durations import spoken
+from ledger.core.errors import BudgetMissing, StateConflict
+from ledger.core.ids import EPOCH
+
+Refusal = TypeVar("Refusal")
+
+_ZERO = Decimal(0)
+GRANT_SECONDS = 5.0
+"""How long a grant is tried to be had, races and lost answers included."""
+NEW_UNTIL = 0.5
+"""Of a grant's life, or `write_deadline` before its end: new spends stop, repeats go on."""
+log = logging.getLogger(__name__)
+
+
+class GrantKeeper:
+    """The grants of a budget, or of one of its windows, in this process.
+
+    `counter` is the one whose entries name them: the budget's own, or the narrowest of several.
+    Keepers of one budget in a process share the `lock` of its item: they do not race for it.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        counter: str,
+        access: RegionAccess,
+        *,
+        fetcher: RightsFetcher,
+        lock: anyio.Lock,
+    ) -> None:
+        self.window = window
+        self.counter = counter
+        self.allowance: Allowance | None = None
+        self.limit: Decimal = _ZERO
+        self.pattern = access.settings.current.terms.budget_pattern_of(window.budget) or ""
+        self.is_announced = False
+        self._access = access
+        self._items = access.here
+        self._clock = access.services.clock
+        self._metrics = access.services.metrics
+        # So that an increase shows the first.
+        self._metrics.budget_spent_over(access.store.region, self.pattern, 0)
+        self.confirmed_at = self._clock.monotonic()
+        self._fetcher = fetcher
+        self._lock = lock
+        self._retired: list[Allowance] = []
+        self._waiting = _ZERO
+        self._quantum = Decimal(1)
+        self._largest = _ZERO
+        self._rate = _ZERO
+        self._spent = _ZERO
+        self._counted_at = self._used_at = self._clock.monotonic()
+        self._balanced_at = self._used_at
+        self._asked_at = -PERIOD_SECONDS
+        self._until = EPOCH
+        """Until when something new may be spent under the grant at hand."""
+        self._token: str | None = None
+        """Of a grant that was asked for, until it is known whether there is one."""
+        self._refusal: Refused | None = None
+        self._refused_at = -PERIOD_SECONDS
+        self._mine = _ZERO
+        """What was free in the region's item when it was refused, below 0 if it owes."""
+
+    @property
+    def budget(self) -> str:
+        """The counter of the budget, or of its window."""
+        return self.window.counter
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more may be spent in the window."""
+        ends = self.window.ends
+        return ends is not None and self._clock.now().timestamp() > ends + self._late()
+
+    def ended(self) -> StateConflict:
+        """Return the error of a window that nothing more is spent from."""
+        late = spoken(self._late())
+        return StateConflict(
+            f"window {self.budget!r} has ended, and is spent from for {late} after that"
+        )
+
+    def take(self, amount: Decimal) -> Allowance | None:
+        """Take an amount from the grant at hand; None if there is too little, or none."""
+        allowance = self.allowance
+        if allowance is None or self._clock.now() > self._until:
+            return None
+        if not allowance.take(amount):
+            return None
+        self._note(amount)
+        return allowance
+
+    def holds(self, name: str) -> Allowance | None:
+        """Return the grant at hand if it has this name, and is not over."""
+        allowance = self.allowance
+        if allowance is None or str(allowance.name) != name:
+            return None
+        return allowance if self._clock.now() <= ends(allowance) else None
+
+    def forget_refusal(self) -> None:
+        """Ask again for what was refused: there may be more by now."""
+        self._refusal = None
+
+    async def renew(self, amount: Decimal, *, ahead: bool = False) -> Refused | None:
+        """Make sure that an amount can be taken; return the refusal if it cannot.
+
+        With `ahead` the grant goes on although it has as much.
+
+        Raises:
+            BudgetMissing: it has no limit, as far as this region shows.
+            AmountOverflow: the amount is too large, or too fine, for the limit.
+            LedgerError: the rights cannot be read or written.
+        """
+        self._waiting = amounts.total_wide((self._waiting, amount))
+        try:
+            async with self._lock:
+                return await self._renewed(amount, ahead=ahead)
+        finally:
+            self._waiting = amounts.total_wide((self._waiting, amount.copy_negate()))
+
+    async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
+        if not ahead and self._has(amount):
+            checked_amount(amount, self.limit)
+            return None  # by the call before this one
+        known = self._refused_just_now(amount)
+        if known is not None:
+            return known
+        shown = await self._items.read(self.budget)
+        limit = await self._limit(shown)
+        if not ahead:
+            checked_amount(amount, self.limit)
+        done = await self._grant(shown, limit, amount)
+        if isinstance(done, TooFewRights):
+            done, shown = await self._fetched(done, shown, limit, amount)
+        if isinstance(done, Rights):
+            if not ahead:
+                self._quantum = min(self._quantum, quantum_of(amount))
+            self._refusal = None
+            return None
+        refused = self._refuse(amount, shown, crowded=isinstance(done, Crowded))
+        if refused.elsewhere > 0 and shown.of(self._access.account).version:
+            await self._ask(amount, shown)
+        return refused
+
+    async def _fetched(
+        self, short: TooFewRights, shown: RightsView, limit: BudgetLimit, amount: Decimal
+    ) -> tuple[Rights | TooFewRights | Crowded, RightsView]:
+        """Take a grant of what other regions send; return it, or why not, and what shows then."""
+        me, quantum = self._access.account, min(self._quantum, quantum_of(amount))
+        fetched = await self._fetcher.fetch(
+            self.window, me, self._missing(amount, short), shown, limit, quantum
+        )
+        if fetched is None:
+            return short, shown
+        self._metrics.budget_fetched(me.region)
+        done = await self._grant(fetched, limit, amount)
+        if isinstance(done, TooFewRights):
+            fetched = await self._take_up(fetched, limit)
+        return done, fetched
+
+    def _missing(self, amount: Decimal, short: TooFewRights) -> Decimal:
+        held = self.allowance.remaining if self.allowance else _ZERO
+        there = amounts.total_wide((held, short.available))
+        missing = amounts.total_wide((max(amount, self._waiting), there.copy_negate()))
+        return missing if missing > 0 else self._quantum
+
+    def _has(self, amount: Decimal) -> bool:
+        """Return whether an amount can be taken from the grant at hand."""
+        allowance, now = self.allowance, self._clock.now()
+        return allowance is not None and now <= self._until and allowance.remaining >= amount
+
+    def _refused_just_now(self, amount: Decimal) -> Refused | None:
+        """Return the refusal of as much that is not old yet; meanwhile others may have spent."""
+        refusal, age = self._refusal, self._clock.monotonic() - self._refused_at
+        if refusal is None or amount < refusal.wanted or age >= REFUSAL_SECONDS:
+            return None
+        return replace(refusal, wanted=amount, here=self._here(self._mine))
+
+    def _here(self, mine: Decimal) -> Decimal:
+        """Return what may be spent here, with what is free, or owed, in the region's item.
+
+        What is left of a grant that is over pays what is owed first.
+        """
+        if self.allowance is None:
+            return max(_ZERO, mine)
+        if self._clock.now() <= self._until:
+            return amounts.total_wide((max(_ZERO, mine), self.allowance.remaining))
+        return max(_ZERO, amounts.total_wide((mine, self.allowance.remaining)))
+
+    def _refuse(self, amount: Decimal, shown: RightsView, *, crowded: bool) -> Refused:
+        me = self._access.account
+        others = (account for account in self._access.accounts if account in shown.items)
+        items = {account: shown.of(account) for account in {*others, me}}
+        self._mine = shown.of(me).available
+        here = self._here(self._mine)
+        there = elsewhere(items, max(_ZERO, self._mine))
+        self._refusal = Refused(self.budget, amount, here, there, crowded)
+        self._refused_at = self._clock.monotonic()
+        return self._refusal
+
+    async def _ask(self, amount: Decimal, shown: RightsView) -> None:
+        """Let other regions see that rights are wanted here, where they could not be asked."""
+        now = self._clock.monotonic()
+        if now - self._asked_at < PERIOD_SECONDS:
+            return
+        self._asked_at = now
+        asked = partial(rights_plan.ask, rate=self._rate, want=amount)
+        await self._change(asked, known=shown.of(self._access.account))
+
+    async def _take_up(self, shown: RightsView, limit: BudgetLimit) -> RightsView:
+        """Take up what was sent here, though it is too little: others may spend it."""
+        make: rights_plan.Step = partial(first_rights, window=self.window, limit=limit)
+        steps = [make, *self._take_ups(shown)]
+
+        def planned(rights: Rights) -> Rights:
+            done = rights_plan.in_one_write(rights, steps)
+            return done if isinstance(done, Rights) else rights
+
+        taken = await self._change(planned)
+        return RightsView({**shown.items, taken.account: taken}, shown.limit)
+
+    def _take_ups(self, shown: RightsView) -> list[rights_plan.Step]:
+        """Return the steps that take up what regions in the contract are shown to have sent."""
+        accounts = self._access.accounts
+        givers = (item for item in shown.items.values() if item.account in accounts)
+        return [partial(rights_plan.take_up, giver=giver) for giver in givers]
+
+    async def _change(
+        self, planned: Callable[[Rights], Rights | Refusal], *, known: Rights | None = None
+    ) -> Rights | Refusal:
+        """Change this region's item, under the contract as it is known now."""
+        with self._access.signed():
+            return await self._items.change(
+                self.budget, self._access.account, planned, seconds=GRANT_SECONDS, known=known
+            )
+
+    async def _grant(
+        self, shown: RightsView, limit: BudgetLimit, amount: Decimal
+    ) -> Rights | TooFewRights | Crowded:
+        """Take or enlarge a grant in one write, with all else that there is to write."""
+        now, life = self._clock.now(), self._life()
+        expires = whole_seconds(now) + life
+        if self.has_ended:
+            raise self.ended()
+        token = self._asked_for()
+        if self.allowance and whole_seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
+            self._retire()
+        held = self.allowance
+        self._count_rate()
+        taken = self._take_ups(shown)
+
+        def planned(rights: Rights) -> Rights | TooFewRights | Crowded:
+            if rights_plan.granted_to(rights, token) is not None or self._has_grown(rights, held):
+                return rights  # by a write that was not answered
+            steps: list[rights_plan.Step] = [
+                partial(first_rights, window=self.window, limit=limit),
+                *taken,
+                *self._closings(),
+            ]
+            before = rights_plan.in_one_write(rights, steps)
+            if not isinstance(before, Rights):
+                return self._never(before)
+            is_new = held is None or held.name.version not in before.grants
+            have = _ZERO if is_new or held is None else held.remaining
+            less = have.copy_negate()
+            need = max(_ZERO, amounts.total_wide((max(amount, self._waiting), less)))
+            if before.available < need:
+                need = max(_ZERO, amounts.total_wide((amount, less)))
+            if before.available < need:
+                return TooFewRights(before.available)
+            size = grant_size(
+                need,
+                have=have,
+                rate=self._rate,
+                largest=max(self._largest, amount),
+                available=before.available,
+                quantum=min(self._quantum, quantum_of(amount)),
+            )
+            last: rights_plan.Step
+            if is_new:
+                last = partial(
+                    rights_plan.take,
+                    amount=size,
+                    since=whole_seconds(now),
+                    expires=expires,
+                    token=token,
+                    counter="" if self.counter == self.budget else self.counter,
+                )
+            else:
+                assert held is not None  # noqa: S101 (for the type checker)
+                version = held.name.version
+                latest = max(expires, before.grants[version].expires)  # the clock was set back
+                last = partial(rights_plan.top_up, version=version, amount=size, expires=latest)
+            noted = partial(rights_plan.note_demand, rate=self._rate, want=_ZERO)
+            done = rights_plan.in_one_write(rights, [*steps, last, noted])
+            return self._never(done)
+
+        done: Rights | TooFewRights | Crowded
+        done = await self._change(planned, known=shown.of(self._access.account))
+        self._token = None
+        if isinstance(done, Rights):
+            self._metrics.budget_renewed(self._access.account.region)
+            self._take_in(done, token)
+        return done
+
+    @staticmethod
+    def _never(done: "Rights | rights_plan.Refusal") -> Rights | TooFewRights | Crowded:
+        if isinstance(done, GrantGone):  # a grant that was closed by reading is no step's business
+            return TooFewRights(_ZERO)
+        return done
+
+    def _has_grown(self, rights: Rights, held: Allowance | None) -> bool:
+        if held is None:
+            return False
+        shown = rights.grants.get(held.name.version)
+        return shown is not None and shown.expires > held.grant.expires
+
+    def _asked_for(self) -> str:
+        """Return the token of the grant that is asked for: of one that may be there, the same."""
+        if self._token is None:
+            self._token = f"{self._access.services.randomness.getrandbits(64):016x}"
+        return self._token
+
+    def _retire(self) -> None:
+        """Let nothing more be spent under the grant at hand: what it came to will be written."""
+        if self.allowance is not None:
+            self._retired.append(self.allowance)
+            self.allowance = None
+
+    def _closings(self) -> list[rights_plan.Step]:
+        return [partial(self._close, allowance) for allowance in self._retired]
+
+    @staticmethod
+    def _close(allowance: Allowance, rights: Rights) -> Rights | None:
+        version = allowance.name.version
+        grant = rights.grants.get(version)
+        spent = allowance.spent
+        if grant is None or (not spent.is_sure and grant.amount == spent.amount):
+            return None
+        done = rights_plan.close(rights, version, spent)
+        return done if isinstance(done, Rights) else None
+
+    def _take_in(self, rights: Rights, token: str) -> None:
+        """Take in what was written."""
+        held = self.allowance
+        version = rights_plan.granted_to(rights, token)
+        if version is not None:
+            self._retire()
+            grant = rights.grants[version]
+            budget = "" if self.counter == self.budget else self.budget
+            name = GrantName(rights.account, version, budget)
+            self.allowance = Allowance(name, grant, grant.amount)
+        elif held is not None and held.name.version in rights.grants:
+            held.grown(rights.grants[held.name.version])
+        if self.allowance is not None:
+            self._until = self._new_until(self.allowance)
+        self._forget_closed(rights)
+
+    def _forget_closed(self, rights: Rights) -> None:
+        """Forget the grants that are closed, and those that are left to be closed by reading."""
+        self._retired = [
+            allowance
+            for allowance in self._retired
+            if allowance.name.version in rights.grants
+            and not (allowance.is_quiet and allowance.is_doubtful)
+        ]
+
+    async def tend(self) -> None:
+        """Renew what is nearly used up, close what is not used any more, balance with others.
+
+        Raises:
+            LedgerError: the rights cannot be read or written.
+        """
+        now = self._clock.monotonic()
+        allowance = self.allowance
+        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self.has_ended):
+            await self.give_up()
+        elif allowance is not None and self._is_low(allowance):
+            await self.renew(min(self._quantum, allowance.remaining), ahead=True)
+        elif any(retired.is_quiet for retired in self._retired):
+            await self._close_retired()
+        if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
+            self._balanced_at = now
+            await self._balance()
+
+    @property
+    def open_grants(self) -> int:
+        """How many grants of it this process has open."""
+        return len(self._retired) + (self.allowance is not None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds nothing, and nothing was spent of late, or is about to be.
+
+        Nor is it while a step of the limit is announced, which somebody has to go on with.
+        """
+        since = self._clock.monotonic() - self._used_at
+        holds = self.allowance is not None or self._retired or self._waiting
+        return not (holds or self.is_announced) and since > IDLE_SECONDS
+
+    async def give_up(self) -> None:
+        """Close the grant at hand: what is left of it is free for others.
+
+        Raises:
+            LedgerError: the rights cannot be written; later they are found by reading.
+        """
+        async with self._lock:
+            self._retire()
+            await self._close_retired_locked()
+
+    async def _close_retired(self) -> None:
+        async with self._lock:
+            await self._close_retired_locked()
+
+    async def _close_retired_locked(self) -> None:
+        if not self._retired:
+            return
+
+        def planned(rights: Rights) -> Rights:
+            done = rights_plan.in_one_write(rights, self._closings())
+            return done if isinstance(done, Rights) else rights
+
+        self._forget_closed(await self._change(planned))
+
+    async def _balance(self) -> None:
+        """Take up what was sent here, and send what others need more."""
+        shown = await self._items.read(self.budget)
+        me, accounts = self._access.account, self._access.accounts
+        others = {account: one for account, one in shown.items.items() if account in accounts}
+        take_ups = self._take_ups(shown)
+
+        def planned(rights: Rights) -> Rights:
+            taken = rights_plan.in_one_write(rights, take_ups)
+            before = taken if isinstance(taken, Rights) else rights
+            moved = transfers(me, {**others, me: before}, quantum=self._quantum)
+            sends = [
+                partial(rights_plan.send, to=to, amount=amount) for to, amount in moved.items()
+            ]
+            done = rights_plan.in_one_write(rights, [*take_ups, *sends])
+            return done if isinstance(done, Rights) else before
+
+        await self._change(planned, known=shown.of(me))
+
+    async def _limit(self, shown: RightsView) -> BudgetLimit:
+        """Return the budget's limit, and note it.
+
+        Raises:
+            BudgetMissing: the region shows none.
+        """
+        limit = await self._items.limit(self.window, shown)
+        if limit is None:
+            raise missing(self.window.budget, self._access.store.region)
+        self.limit = rights_plan.highest_limit(limit.newest.limit, shown.items.values())
+        self.is_announced = limit.announced is not None
+        return limit
+
+    def _note(self, amount: Decimal) -> None:
+        self._spent = amounts.total_wide((self._spent, amount))
+        self._largest = max(self._largest, amount)
+        self._used_at = self._clock.monotonic()
+
+    def _count_rate(self) -> None:
+        now = self._clock.monotonic()
+        self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
+        self._spent, self._counted_at = _ZERO, now
+
+    def _is_low(self, allowance: Allowance) -> bool:
+        """Whether little is left of the grant's time, or of it since something was spent."""
+        quarter = timedelta(seconds=self._life() / 4)
+        if self._clock.now() + quarter > self._until:
+            return True
+        is_refused = self._clock.monotonic() - self._refused_at < PERIOD_SECONDS
+        if is_refused or not self._spent:  # of a small budget there is never as much as is wanted
+            return False
+        ahead = ahead_of(self._rate, self._largest)
+        return amounts.EXACT.multiply(allowance.remaining, 2) < ahead
+
+    def _new_until(self, allowance: Allowance) -> datetime:
+        settings = self._access.settings.current
+        left = min(settings.write_deadline, NEW_UNTIL * self._life())
+        return ends(allowance) - timedelta(seconds=left)
+
+    def _life(self) -> int:
+        rule = self._access.settings.current.terms.budget_of(self.window.budget)
+        return int(rule.grant_life) if rule else 1
+
+    def _late(self) -> float:
+        rule = self._access.settings.current.terms.budget_of(self.window.budget)
+        return rule.late if rule else 0.0
+
+
+def ends(allowance: Allowance) -> datetime:
+    """Return the last time at which a request that names a grant may be signed."""
+    return EPOCH + timedelta(seconds=allowance.grant.expires)
+
+
+def missing(budget: str, region: str) -> BudgetMissing:
+    """Return the error of a budget that has no limit."""
+    return BudgetMissing(
+        f"budget {budget!r} has no limit in {region}: create it, by `ledger budget create` or"
+        " `await budget.create(limit)`"
+    )

@@ -1,0 +1,489 @@
+"""Reclaiming what a lost region had of a budget, through those that remain (`lost`).
+
+::
+
+    removed from the replicas ── contract in force ── a day ──> cut off in each remaining item
+        ──> every region shows that ──> what is at stake ──> minted again in home's item, once
+
+An operator's decision, never automatic. Each step may be repeated, by anybody.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+
+from ledger.budgets.calendar import window_in
+from ledger.budgets.grant_closing import RegionViews, all_spends
+from ledger.budgets.lost_stake import (
+    LostStake,
+    cut_off,
+    is_reclaimed,
+    mint_again,
+    named_by,
+    newest,
+    stake_of,
+)
+from ledger.budgets.rights import Account, Rights, account_in, condition_of, rights_item, write_of
+from ledger.budgets.rights_items import read_local_rights, read_rights
+from ledger.budgets.rights_plan import create
+from ledger.budgets.rolling_limits import dated, has_returned, margin_of, roll_forward
+from ledger.budgets.spend_record import SpendRecord
+from ledger.core import amounts
+from ledger.core.contract import NO_HOME, Terms
+from ledger.core.errors import ContractChangeRefused, InvalidInput
+from ledger.runtime.tasks import run_requests
+from ledger.store.port import Store
+from ledger.store.writes import Applied, Put
+
+ARRIVED_SECONDS = 86_400.0
+"""How long what a lost region wrote may still arrive, after the region was given up."""
+TRIES_MAX = 8
+"""How often an item is read and written again that its region writes at the same time."""
+Shown = Mapping[str, Mapping[Account, Rights]]
+"""What each region shows of a budget."""
+Spends = Mapping[str, Sequence[SpendRecord]]
+"""Entries of grants by accounts that are over, by the budget that the grants are of."""
+
+
+def arrived_seconds(terms: Terms) -> float:
+    """Return how long after the time that the contract has of a loss nothing arrives any more.
+
+    That time is of the clock of the machine that wrote it, which may have been behind.
+    """
+    return ARRIVED_SECONDS + terms.longest("clock_skew")
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """What was at stake in a lost account, and what was minted again for it."""
+
+    stake: LostStake
+    amount: Decimal
+
+
+async def stakes_of(
+    regions: RegionViews,
+    lost: str,
+    counter: str,
+    *,
+    spends: Spends | None = None,
+    shares: Mapping[Account, Decimal] | None = None,
+) -> Mapping[Account, LostStake]:
+    """Return what is at stake in each account of a lost region that was not reclaimed yet.
+
+    It is also the most that the region may have acknowledged and that will never be seen. Nothing
+    is written. `spends` are `lost_spends`, by default of now; `shares` are those of a window whose
+    item a lost account may have made, unseen.
+
+    Raises:
+        InvalidInput, ContractChangeRefused: as `check_lost`.
+        DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
+        StoreError: a region cannot be read.
+    """
+    await check_lost(regions, lost)
+    found = (await lost_spends(regions) if spends is None else spends).get(counter, ())
+    shown = await _shown(regions, counter)
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(found, counter))
+    return _stakes(regions, counter, accounts, _as_cut(regions, accounts, shown), found)
+
+
+async def reclaim_lost(
+    regions: RegionViews,
+    lost: str,
+    counter: str,
+    *,
+    most: Decimal | None = None,
+    spends: Spends | None = None,
+    shares: Mapping[Account, Decimal] | None = None,
+) -> Mapping[Account, Reclaim]:
+    """Mint again what a lost region had, in home's item, and return it by account; once.
+
+    At most `most` in each account: an operator who owes what was acknowledged there reclaims less.
+    Home's item is made, with its share, if it has none: in whichever item there is, two calls of
+    which one stands still, or is late, would each mint in another. `spends` are `lost_spends`, read
+    once the region's day had passed, by default now; `shares` are those of a window: of lost
+    accounts that may have made an item unseen, and of home.
+
+    Raises:
+        InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
+            more than it had, and is to be reclaimed first; or a hold is resolved in some regions
+            alone; or not every region shows yet that the lost one is cut off, and what it wrote
+            last: run it again.
+        DamagedItem: a rights item, or what an entry says of its grants, cannot be read.
+        AmountOverflow: a sum does not fit in 38 digits.
+        StoreError: a region cannot be read or written; run it again.
+    """
+    await check_lost(regions, lost)
+    entries = (await lost_spends(regions) if spends is None else spends).get(counter, ())
+    named = _named(entries, counter)
+    shown = await _shown(regions, counter)
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
+    if not accounts:
+        return {}
+    _check_resolved_alike(accounts, entries, counter)
+    own = _own(regions, shown)
+    home = account_in(regions.terms.home, regions.terms)
+    if home not in {item.account for item in own}:
+        own.append(await _made_at_home(regions, counter, shares))
+    for item in own:
+        await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
+    shown = await _shown(regions, counter)
+    again = await _put_again(regions, counter, accounts, shown)
+    _check_cut(shown, own, accounts, counter)
+    if again:
+        raise ContractChangeRefused(
+            f"not every region shows the last of {again[0]} of budget {counter!r} yet, which is"
+            " written again: run this again"
+        )
+    found = _stakes(regions, counter, accounts, shown, entries)
+    gone = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
+    others = {account: item for account, item in gone.items() if account not in accounts}
+    debt = _debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
+    minted = {}
+    for account, stake in sorted(found.items(), key=lambda pair: pair[1].amount):
+        if debt is not None and stake.amount > 0:
+            raise ContractChangeRefused(
+                f"{debt[0]} of budget {counter!r} spent {debt[1]} more than it had, which others"
+                f" had sent it: `ledger budget reclaim --lost {debt[0].region}` first"
+            )
+        amount = stake.amount if most is None else min(stake.amount, most)
+        plan = partial(mint_again, lost=account, amount=amount, passed_on=stake.passed_on)
+        if await _change(regions, counter, home, plan):
+            minted[account] = Reclaim(stake, amount)
+    return minted
+
+
+async def is_all_reclaimed(
+    regions: RegionViews, counter: str, spends: Spends, shares: Mapping[Account, Decimal] | None
+) -> bool:
+    """Return whether every account that anything names, of regions that are gone, was reclaimed.
+
+    Raises:
+        DamagedItem: a rights item cannot be read.
+        StoreError: a region cannot be read.
+    """
+    shown = await _shown(regions, counter)
+    named = _named(spends.get(counter, ()), counter)
+    accounts = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
+    everything = [item for items in shown.values() for item in items.values()]
+    return all(is_reclaimed(everything, account) for account in accounts)
+
+
+async def _put_again(
+    regions: RegionViews, counter: str, accounts: Iterable[Account], shown: Shown
+) -> list[Account]:
+    """Write lost items through home as the newest that a region shows, where another shows less.
+
+    What the lost region wrote last may have reached some alone, and nothing sends it to the others:
+    they would show other limits for good, and were this home lost, too, the next would go by less
+    than it had minted for. A day after the loss nothing of it can come in between.
+
+    Raises:
+        StoreError: home cannot be written.
+    """
+    home, again = regions.terms.home, list[Account]()
+    for account in accounts:
+        items = [items.get(account, Rights(account)) for items in shown.values()]
+        last = newest(account, items)
+        if all(item.version == last.version for item in items):
+            continue
+        as_read = condition_of(shown[home].get(account, Rights(account)))
+        await regions.stores[home].write(Put(rights_item(last, counter), as_read))
+        again.append(account)
+    return again
+
+
+async def check_lost(regions: RegionViews, lost: str) -> None:
+    """Check that nothing of a lost region is on its way any more, and nothing writes to it.
+
+    One that was added again since is a new replica, with accounts of a later epoch: before it was
+    given up no region listed it any more (`compactor.taking.check_removed`).
+
+    Raises:
+        InvalidInput: the contract knows no such region.
+        ContractChangeRefused: with what is missing.
+        StoreError: a region cannot be asked.
+    """
+    terms = regions.terms
+    if lost not in {*terms.lost, *terms.regions}:
+        raise InvalidInput(
+            f"{lost} is not a region of the table that was lost or taken out: the contract names"
+            f" {', '.join(sorted({*terms.lost})) or 'none'}"
+        )
+    if terms.home == NO_HOME or lost not in terms.lost:
+        raise ContractChangeRefused(
+            f"the table's contract in force must name {lost} as lost or taken out before its rights"
+            f" are reclaimed: `compactor take-home HOME --lost {lost}` if it is lost"
+        )
+    if terms.given_up_at is None:
+        raise ContractChangeRefused(f"the contract does not say when {lost} was given up")
+    until = terms.given_up_at + timedelta(seconds=arrived_seconds(terms))
+    if regions.time(terms.home).least <= until.timestamp():
+        raise ContractChangeRefused(
+            f"what {lost} wrote may arrive for a day after it was given up, or taken out, which was"
+            f" at {terms.given_up_at.isoformat()}: reclaim after that"
+        )
+    if lost in terms.regions:
+        return
+    for store in regions.stores.values():
+        if lost in (await store.replicas() or {}):
+            raise ContractChangeRefused(
+                f"{store.region} still lists {lost} among the table's replicas: remove it first"
+            )
+
+
+async def _shown(regions: RegionViews, counter: str) -> Shown:
+    reads = [partial(read_rights, store, counter) for store in regions.stores.values()]
+    found = await run_requests(reads, at_once=len(reads))
+    return dict(zip(regions.stores, found, strict=True))
+
+
+def _lost_accounts(
+    regions: RegionViews,
+    lost: Collection[str],
+    shown: Shown,
+    shares: Mapping[Account, Decimal],
+    named: Iterable[Account],
+) -> dict[Account, Rights]:
+    """Return the newest item shown of each account of lost regions, also of those shown nowhere.
+
+    Such an account is known by what was sent to it or taken from it, by the limit, which names it
+    with its share, or is `named` by entries of its grants.
+    """
+    items = [item for there in shown.values() for item in there.values()]
+    known = {*named, *shares, *named_by(items)}
+    return {
+        account: roll_forward(
+            newest(
+                account,
+                (item for item in items if item.account == account),
+                share=shares.get(account, Decimal(0)),
+            ),
+            regions.time(regions.terms.home),
+            margin=margin_of(regions.terms),
+        )
+        for account in sorted(known)
+        if account.region in lost and regions.terms.is_over(account.region, account.epoch)
+    }
+
+
+def _as_cut(regions: RegionViews, accounts: Collection[Account], shown: Shown) -> Shown:
+    """Return what regions show, with each item that remains as it will be cut off."""
+    return {
+        region: {
+            account: _cut(item, accounts) or item if regions.keeps(account) else item
+            for account, item in items.items()
+        }
+        for region, items in shown.items()
+    }
+
+
+def _debt_of(stakes: Mapping[Account, LostStake]) -> tuple[Account, str] | None:
+    """Return an account that spent more than it had, and how much; None if there is none.
+
+    It had spent of what others sent it. Minted again before that is charged, that would be spent
+    twice.
+    """
+    owing = ((one, stake.amount.copy_negate()) for one, stake in stakes.items() if stake.amount < 0)
+    return next(((account, amounts.to_text(owed)) for account, owed in owing), None)
+
+
+def _named(spends: Iterable[SpendRecord], counter: str) -> set[Account]:
+    """Return the accounts of a budget's grants that entries name."""
+    return {name.account for spend in spends for name in spend.grants if name.budget == counter}
+
+
+def _cut(item: Rights, accounts: Iterable[Account]) -> Rights | None:
+    """Return an item that takes up nothing more of these accounts; None if it does already."""
+    after = item
+    for account in accounts:
+        after = replace(cut_off(after, account) or after, version=item.version)
+    return replace(after, version=item.version + 1) if after != item else None
+
+
+def _own(regions: RegionViews, shown: Shown) -> list[Rights]:
+    """Return the items of accounts that remain, each as its own region shows it."""
+    return [
+        item
+        for region, items in shown.items()
+        for account, item in items.items()
+        if account.region == region and regions.keeps(account)
+    ]
+
+
+def _check_resolved_alike(
+    lost: Collection[Account], spends: Iterable[SpendRecord], counter: str
+) -> None:
+    """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
+
+    As open it would be charged here, and as resolved by the entry that a pass brings to all: what
+    was held, and given back, would be lost for good.
+
+    Raises:
+        ContractChangeRefused: one is.
+    """
+    shown: dict[str, SpendRecord] = {}
+    for spend in spends:
+        known = shown.setdefault(spend.id, spend)
+        if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
+            raise ContractChangeRefused(
+                f"entry {spend.id} of budget {counter!r} is resolved in one region and open in"
+                " another: `compactor run --once --search` brings what has arrived to all, then run"
+                " this again"
+            )
+
+
+def _check_cut(
+    shown: Shown, own: Iterable[Rights], lost: Mapping[Account, Rights], counter: str
+) -> None:
+    """Check that every region shows of each item that remains that it has cut lost accounts off.
+
+    Raises:
+        ContractChangeRefused: one does not, yet.
+    """
+    for region, items in shown.items():
+        for item in own:
+            there = items.get(item.account)
+            if there is None or not lost.keys() <= there.cut.keys():
+                raise ContractChangeRefused(
+                    f"{region} does not show yet that {item.account} has cut {min(lost).region} off"
+                    f" from budget {counter!r}: run this again"
+                )
+
+
+async def _made_at_home(
+    regions: RegionViews, counter: str, shares: Mapping[Account, Decimal] | None
+) -> Rights:
+    """Make home's item of a budget that only others had rights of.
+
+    Of a rolling limit its buckets are those of the contract: an account that was lost before it
+    made an item shows none.
+
+    Raises:
+        ContractChangeRefused: home's share is not decided yet, or another made the item meanwhile,
+            or that is not known.
+        StoreError: home cannot be written.
+    """
+    home = account_in(regions.terms.home, regions.terms)
+    share = Decimal(0) if shares is None else shares.get(home)
+    if share is None:
+        raise ContractChangeRefused(
+            f"home's share of budget {counter!r} is not decided yet: run this again once the limit"
+            " that is announced is in force (`ledger budget confirm`) or, where there is none, made"
+            " (`ledger budget create`)"
+        )
+    window = window_in(counter, regions.terms)
+    made = create(home, share, bucket=0 if window is None else window.bucket)
+    write = write_of(Rights(home), made, counter)
+    if not isinstance(await regions.stores[home.region].write(write), Applied):
+        raise ContractChangeRefused(f"{home} of budget {counter!r} is being made: run this again")
+    return made
+
+
+async def _change(
+    regions: RegionViews, counter: str, account: Account, plan: Callable[[Rights], Rights | None]
+) -> bool:
+    """Change an item through its region; return whether it had to be changed.
+
+    Raises:
+        ContractChangeRefused: others write it at the same time.
+        StoreError: the region failed, or it is not known whether it is written.
+    """
+    store = regions.stores[account.region]
+    for _ in range(TRIES_MAX):
+        before = await read_local_rights(store, counter, account)
+        after = None if before is None else plan(before)
+        if before is None or after is None:
+            return False
+        after = dated(after, regions.time(account.region).most)
+        if isinstance(await store.write(write_of(before, after, counter)), Applied):
+            return True
+    raise ContractChangeRefused(
+        f"{account} of budget {counter!r} was written by others {TRIES_MAX} times: run this again"
+    )
+
+
+def _stakes(
+    regions: RegionViews,
+    counter: str,
+    accounts: Mapping[Account, Rights],
+    shown: Shown,
+    spends: Iterable[SpendRecord],
+) -> Mapping[Account, LostStake]:
+    """Return the stakes of those accounts for which nothing was minted yet."""
+    everything = [item for items in shown.values() for item in items.values()]
+    return {
+        account: stake_of(
+            base,
+            _others(regions, account, shown),
+            _counting(regions, base, spends),
+            budget=counter,
+        )
+        for account, base in accounts.items()
+        if not is_reclaimed(everything, account)
+    }
+
+
+def _counting(
+    regions: RegionViews, base: Rights, spends: Iterable[SpendRecord]
+) -> list[SpendRecord]:
+    """Return the entries that still count: of a rolling limit those that have not come back."""
+    margin, now = margin_of(regions.terms), regions.time(regions.terms.home).least
+    return [spend for spend in spends if not has_returned(base, spend.id, now, margin=margin)]
+
+
+def _others(regions: RegionViews, lost: Account, shown: Shown) -> list[Rights]:
+    """Return the items with which a lost account's rights are compared.
+
+    Each that remains, as its own region has it. Of those that are over the newest shown if it had
+    cut the account off.
+
+    Raises:
+        ContractChangeRefused: one was made since it was looked who is to cut the account off.
+    """
+    everything = [item for items in shown.values() for item in items.values()]
+    others = []
+    for account in sorted({item.account for item in everything} - {lost}):
+        if regions.keeps(account):
+            own = shown[account.region].get(account)
+            if own is None or lost not in own.cut:
+                raise ContractChangeRefused(f"{account}'s item was made meanwhile: run this again")
+            others.append(own)
+            continue
+        item = newest(account, (rights for rights in everything if rights.account == account))
+        if lost in item.cut:
+            others.append(item)
+    return others
+
+
+async def lost_spends(regions: RegionViews) -> Spends:
+    """Return all entries that any region shows of grants by accounts that are over, by budget.
+
+    Every region's table is read whole: which counters' entries a grant of several limits paid for
+    is said by the grant, and its item may not have arrived. What is read a day after a region was
+    given up stays enough: no entry is added, and one that is folded later is charged.
+
+    Raises:
+        DamagedItem: what an entry says of its grants cannot be read.
+        StoreError: a region cannot be read.
+    """
+    reads = [partial(_scan, store, regions.terms) for store in regions.stores.values()]
+    found: dict[str, list[SpendRecord]] = {}
+    for spends in await run_requests(reads, at_once=len(reads)):
+        for budget, spend in spends:
+            found.setdefault(budget, []).append(spend)
+    return found
+
+
+async def _scan(store: Store, terms: Terms) -> list[tuple[str, SpendRecord]]:
+    """Return the entries that one region shows, each with every budget that it names so."""
+    found: list[tuple[str, SpendRecord]] = []
+    async for spend in all_spends(store):
+        accounts = ((name.budget, name.account) for name in spend.grants)
+        over = {
+            budget for budget, account in accounts if terms.is_over(account.region, account.epoch)
+        }
+        found += [(budget, spend) for budget in sorted(over)]
+    return found
