@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from compactor.archive_object import ArchiveObject
-from compactor.plan import Plan
+from compactor.merge_plan import MergePlan
 from compactor.succession import Succession
 from ledger.core.contract import Validity
 from ledger.core.values import NetChange
@@ -51,7 +51,7 @@ class PendingAction:
 
     visit: Visit
     net: NetChange | None
-    plan: Plan
+    plan: MergePlan
     ripe_at: float
     validity: Validity | None = None
     succession: Succession | None = None

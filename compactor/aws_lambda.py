@@ -31,7 +31,7 @@ STOP_MARGIN_SECONDS = 60.0
 """How long before Lambda's limit a pass is asked to stop: longer than one request and a hold."""
 
 
-class Context(Protocol):
+class LambdaContext(Protocol):
     """The part of Lambda's context that is used."""
 
     function_name: str
@@ -40,7 +40,7 @@ class Context(Protocol):
         """Return the milliseconds left before Lambda ends the invocation."""
 
 
-def handler(_event: object, context: Context) -> dict[str, object]:
+def handler(_event: object, context: LambdaContext) -> dict[str, object]:
     """Run one pass and return its report; the event is ignored.
 
     Raises:

@@ -5,7 +5,7 @@ Reading and writing continue meanwhile; totals stay exact, only merging waits.
 
 from collections.abc import Collection, Mapping
 
-from ledger.administration.replica_states import REASONS
+from ledger.administration.table_plan import REASONS
 from ledger.core.clock_offset import check_offset
 from ledger.core.errors import ReplicasDiffer
 from ledger.store.port import Store

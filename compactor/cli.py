@@ -13,15 +13,14 @@ from typing import Annotated, Any, TypeVar
 import anyio
 import typer
 
+from compactor.home_takeover import at_stake, take_home, without_lost
 from compactor.job import Compactor
-from compactor.output import print_preview, print_status, status_fields
-from compactor.pass_record import shortened
+from compactor.metrics import PushedMetrics
+from compactor.pass_history import shortened
 from compactor.preview import preview
 from compactor.report import CompactorReport
-from compactor.scheduled import ScheduledMetrics
-from compactor.status import status_of
-from compactor.taking import at_stake, take_home, without_lost
-from ledger.administration.contract import change, left_behind
+from compactor.status import print_preview, print_status, status_fields, status_of
+from ledger.administration.contract_changes import change, left_behind
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
@@ -135,7 +134,7 @@ def run_compactor(options: RunOptions) -> None:
             return
         wait_seconds = None if options.wait is None else _seconds("--wait", options.wait)
         stack.enter_context(
-            ScheduledMetrics(registry, options.metrics_file, options.push_gateway).left()
+            PushedMetrics(registry, options.metrics_file, options.push_gateway).left()
         )
         report = run_tuned(
             _stoppable(

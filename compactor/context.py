@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compactor.archiving import Archiver
+from compactor.archiver import Archiver
 from compactor.metrics import CompactorMetrics
-from compactor.watching import PassWatcher
+from compactor.watch_check import WatchCheck
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -24,4 +24,4 @@ class MergeContext:
     services: Services
     metrics: CompactorMetrics
     archiver: Archiver | None = None
-    watcher: PassWatcher | None = None
+    watcher: WatchCheck | None = None

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 import anyio
 from prometheus_client import CollectorRegistry
 
-from compactor.archiving import Archiver, Waiting, check_places
+from compactor.archiver import Archiver, PendingSegment, check_places
 from compactor.context import MergeContext
 from compactor.leadership import Candidate
 from compactor.memory import MergeMemory
+from compactor.merge_pass import not_led
 from compactor.metrics import CompactorMetrics
-from compactor.passes import not_led
 from compactor.report import CompactorReport
-from compactor.waiting import sleep_or_stop
-from compactor.watching import PassWatcher
+from compactor.watch_check import WatchCheck
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.metered import metered_places
 from ledger.archive.places.port import Place
@@ -42,6 +41,7 @@ from ledger.core.errors import (
 from ledger.primitives.leases.heartbeats import Keeping, in_loop, thread_to
 from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld
 from ledger.runtime.services import Services
+from ledger.runtime.tasks import sleep_or_stop
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -100,7 +100,7 @@ class Compactor:
         self._given_archive = archive
         self.metrics = CompactorMetrics.of(registry)
         self._archive_metrics = ArchiveMetrics.of(registry)
-        self._waiting = Waiting(self.metrics)
+        self._waiting = PendingSegment(self.metrics)
         self._given_stores = stores
         self._contract = contract
         self._memory = MergeMemory()
@@ -308,13 +308,13 @@ class Compactor:
             return in_loop
         return thread_to(settings, settings.home, self._services)
 
-    def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
+    def _watcher(self, home: Store, settings: LiveSettings) -> WatchCheck | None:
         """Return the watcher of the settings' watches; None without any."""
         if not self.settings.watches:
             return None
         for name in self.settings.watches:
             self._services.metrics.watched(home.region, name)
-        return PassWatcher(home, Watches(self.settings), settings=settings, services=self._services)
+        return WatchCheck(home, Watches(self.settings), settings=settings, services=self._services)
 
     @contextmanager
     def _counting_errors(self) -> Iterator[None]:

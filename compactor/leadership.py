@@ -13,31 +13,101 @@ Leases are held by heartbeats, and the replication lag is measured on the head's
 them, in the job from a separate thread, since a pass computes for long. The first fold of a
 collection carries the epochs as a fence; for everything else that a leader does after losing its
 lease unnoticed, the net's version decides.
+
+Replication lag, measured on the lease's heartbeats without comparing clocks of machines.
+
+Each heartbeat is acknowledged at home at a known time; every other region is read until it shows
+the record version number of that heartbeat or a later one. The time in between is the lag, to the
+precision of the interval of the reads. Until a heartbeat is seen, the reported lag grows.
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
 
 from compactor.checks import check_clock
 from compactor.context import MergeContext
-from compactor.lag import watch_lag
 from compactor.memory import MergeMemory
-from compactor.observe import lease_name
-from compactor.pass_record import Recorder
-from compactor.passes import Pass
+from compactor.merge_pass import MergePass
+from compactor.observation import lease_name
+from compactor.pass_history import Recorder
 from compactor.report import CompactorReport
-from compactor.sharing import Sharing, Watches
+from compactor.slice_share import HeartbeatWatches, SliceShare
 from compactor.slices import HEAD, is_marked, mark, member_name
-from compactor.waiting import sleep_or_stop
 from ledger.core.errors import LeaseLost, LedgerError, StoreError
 from ledger.primitives.leases.heartbeats import Keeping, in_loop
+from ledger.primitives.leases.holding import Beat
 from ledger.primitives.leases.lease import Lease, LeaseOptions
 from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseTerms, NotHeld, lease_key
-from ledger.runtime.tasks import background_tasks
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import background_tasks, sleep_or_stop
 from ledger.runtime.tracing.choice import tracing_of
+from ledger.store.port import Store
+from ledger.store.reads import Get
+
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+
+async def watch_lag(
+    stores: Mapping[str, Store],
+    lease: Lease,
+    *,
+    clock: Clock,
+    report: Callable[[Mapping[str, float]], None],
+    home: str,
+) -> None:
+    """Measure the lag of every other region until cancelled; `report` gets seconds by region."""
+    report({home: 0.0})
+    async with anyio.create_task_group() as tasks:
+        for region, store in stores.items():
+            if region != home:
+                tasks.start_soon(_watch_region, region, store, lease, clock, report)
+
+
+async def _watch_region(
+    region: str,
+    store: Store,
+    lease: Lease,
+    clock: Clock,
+    report: Callable[[Mapping[str, float]], None],
+) -> None:
+    seen: Beat | None = None
+    target: Beat | None = None  # kept until seen: the lease drops old heartbeats
+    wait = FIRST_WAIT_SECONDS
+    while True:  # until cancelled with the pass
+        target = target or _next_beat(lease, seen)
+        if target is None:
+            await clock.sleep(wait)
+            continue
+        shown = await _shown(store, lease, seen)
+        now = clock.monotonic()
+        if shown is not None and shown.answered >= target.answered:
+            report({region: max(0.0, now - shown.answered)})
+            seen, target, wait = shown, None, FIRST_WAIT_SECONDS
+        else:
+            report({region: now - target.answered})
+            await clock.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+
+def _next_beat(lease: Lease, seen: Beat | None) -> Beat | None:
+    """Return the earliest heartbeat that the region has not shown yet."""
+    later = [beat for beat in lease.beats if seen is None or beat.answered > seen.answered]
+    return later[0] if later else None
+
+
+async def _shown(store: Store, lease: Lease, seen: Beat | None) -> Beat | None:
+    """Return the heartbeat that a region shows; None if it is not ours, `seen` if unreadable."""
+    try:
+        item = await store.get(Get(lease_key(lease.name), consistent=True))
+    except StoreError:
+        return seen
+    rvn = item.get("rvn", {}).get("S") if item else None
+    return next((beat for beat in lease.beats if beat.rvn == rvn), None)
+
 
 log = logging.getLogger(__name__)
 _MEMBER_BITS = 32
@@ -76,10 +146,10 @@ class Candidate:
         self._keeping = keeping
         self._name = lease_name(self._settings)
         self._mark = mark(owner, self._settings.compactor.slices)
-        self._watches = Watches()
+        self._watches = HeartbeatWatches()
         self._lease = self._lease_of(self._name)
         self._seat = self._lease
-        self._sharing: Sharing | None = None
+        self._sharing: SliceShare | None = None
         self._lag: dict[str, float] = {}
         self._tracing = tracing_of(self._settings.tracing)
         self._recorder = Recorder(
@@ -191,7 +261,7 @@ class Candidate:
     @asynccontextmanager
     async def _seated(self, seat: Lease, me: str) -> AsyncIterator[None]:
         """Share the slices as one member."""
-        sharing = Sharing(
+        sharing = SliceShare(
             self._context, seat, me=me, settings=self._settings, watches=self._watches
         )
         await sharing.turn()
@@ -204,7 +274,7 @@ class Candidate:
             self._metrics.slices(0)
 
     async def settle(self, stop: anyio.Event) -> None:
-        """Wait until the slices of dead members are taken; see `Sharing.settle`.
+        """Wait until the slices of dead members are taken; see `SliceShare.settle`.
 
         Raises:
             LeaseLost: the lease was lost meanwhile.
@@ -267,7 +337,7 @@ class Candidate:
         self, grant: LeaseGrant, *, stop: anyio.Event, searches_now: bool
     ) -> CompactorReport:
         started = self._clock.monotonic()
-        new_pass = Pass(
+        new_pass = MergePass(
             self._context,
             self._memory,
             self._seat,

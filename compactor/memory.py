@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from compactor.budgets import Later
-from compactor.deciding import Repeats
+from compactor.budget_work import BudgetSchedule
+from compactor.decider import RepeatedReasons
+from compactor.merge_pace import MergePace
 from compactor.own_folds import OwnFolds
-from compactor.pace import Pace
 from ledger.totals.seen import SeenNets
 
 
@@ -18,9 +18,9 @@ class MergeMemory:
 
     seen: SeenNets = field(default_factory=SeenNets)
     own_folds: OwnFolds = field(default_factory=OwnFolds)
-    pace: Pace = field(default_factory=Pace)
-    repeats: Repeats = field(default_factory=Repeats)
-    budgets_due: Later = field(default_factory=Later)
+    pace: MergePace = field(default_factory=MergePace)
+    repeats: RepeatedReasons = field(default_factory=RepeatedReasons)
+    budgets_due: BudgetSchedule = field(default_factory=BudgetSchedule)
 
     def opened_again(self) -> "MergeMemory":
         """Return the memory for a table that is opened again.

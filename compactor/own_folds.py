@@ -11,7 +11,7 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compactor.plan import Plan
+from compactor.merge_plan import MergePlan
 from ledger.core.fold import Stamp, named_by, stamp_of
 from ledger.core.values import NetChange
 
@@ -34,13 +34,13 @@ class OwnFold:
         """Return whether every region shows the net that names them."""
         return all(stamp_of(net) == self.stamp for net in nets.values())
 
-    def plan(self) -> Plan:
+    def plan(self) -> MergePlan:
         """Return what to do once it is committed; entries settled since are left to the next visit.
 
         That visit is in the same pass if there may be many: otherwise a hot counter would be folded
         only in every second pass, and be read with twice as many entries.
         """
-        return Plan(deletes=tuple(self.text.split(_BETWEEN)), is_cut=self.count >= AGAIN_MIN)
+        return MergePlan(deletes=tuple(self.text.split(_BETWEEN)), is_cut=self.count >= AGAIN_MIN)
 
 
 class OwnFolds:

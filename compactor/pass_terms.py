@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.context import MergeContext
-from compactor.plan import Rules
+from compactor.merge_plan import MergeRules
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import HomeMoving, LeaseLost
 from ledger.settings import Settings
@@ -20,11 +20,11 @@ from ledger.store.port import Store
 __all__ = ["PassTerms", "check_replicas", "rules_of"]
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: Settings) -> MergeRules:
     """Return the rules of plans by these settings."""
     compactor, terms = settings.compactor, settings.terms
     skew = timedelta(seconds=terms.clock_skew)
-    return Rules(
+    return MergeRules(
         home=settings.home,
         settle=settings.settle,
         fold_max=compactor.fold_max,

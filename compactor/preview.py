@@ -10,9 +10,17 @@ from datetime import datetime, timedelta
 
 from compactor.discovery.hints import Book, read_hints
 from compactor.discovery.scan import load_cursor, next_search
-from compactor.observe import Observed, ReadExtent, observe
+from compactor.merge_plan import (
+    TOO_FEW,
+    MergePlan,
+    MergeRules,
+    Observation,
+    is_committed,
+    older_than,
+    plan_merge,
+)
+from compactor.observation import CollectionViews, ReadExtent, observe
 from compactor.pass_terms import rules_of
-from compactor.plan import TOO_FEW, Observation, Plan, Rules, decide, is_committed, older_than
 from compactor.succession import succeed
 from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core import ids, keys
@@ -132,13 +140,13 @@ async def _preview(table: OpenTable, partition: str, *, clock: Clock) -> Collect
             clock=clock,
             extent=ReadExtent.of(rules, partition, now=clock.now()),
         )
-        return explained(observed, rules, settings, now=clock.now())
+        return explain_preview(observed, rules, settings, now=clock.now())
     except (DamagedItem, AmountOverflow) as error:
         return CollectionPreview(partition, {}, damage=str(error))
 
 
-def explained(
-    observed: Observed, rules: Rules, settings: Settings, *, now: datetime
+def explain_preview(
+    observed: CollectionViews, rules: MergeRules, settings: Settings, *, now: datetime
 ) -> CollectionPreview:
     """Return what a visit that observed this would do at `now`.
 
@@ -151,7 +159,7 @@ def explained(
     if settings.terms.lost:
         plan = succeed(observation, rules, now=now, version=_VERSION, upto=observed.upto).plan
     else:
-        plan = decide(observation, rules, now=now, version=_VERSION)
+        plan = plan_merge(observation, rules, now=now, version=_VERSION)
     shown = ids.ours(sorted(observation.views[rules.home].sort_keys))
     named = frozenset(named_by(net))
     settled_below = older_than(rules.settle, now=now)
@@ -191,8 +199,8 @@ def _foreign(observation: Observation) -> Iterator[str]:
 
 def _reasons(
     observation: Observation,
-    rules: Rules,
-    plan: Plan,
+    rules: MergeRules,
+    plan: MergePlan,
     *,
     settled: Sequence[str],
     younger: Sequence[str],

@@ -14,7 +14,7 @@ So each member may lead what the items show under its name, for as long as its o
 member takes only what is free, and gives up what exceeds its share: shares differ by at most one
 slice, and add up to all slices, so in the end none is free.
 
-Two members that lead one slice at once do needless work and no harm: see `compactor.plan`.
+Two members that lead one slice at once do needless work and no harm: see `compactor.merge_plan`.
 
 Pure: no clock, no randomness, no I/O.
 """

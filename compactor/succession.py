@@ -8,7 +8,8 @@ home or not, it may have been home before, and left a net that did not reach eve
 change of the contract it is in force after a wait, so that nothing decided under the previous one
 is under way any more.
 
-The rules besides those of `compactor.plan` (design: "A lost home"), and what breaks without each:
+The rules besides those of `compactor.merge_plan` (design: "A lost home"), and what breaks without
+each:
 
 - *take over*: a collection whose highest net anywhere is of an older generation gets a net of the
   table's generation, a copy of the newest version seen. The version before would do as well: its
@@ -40,7 +41,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from compactor.plan import Observation, Plan, Rules, decide, is_committed, older_than
+from compactor.merge_plan import (
+    MergePlan,
+    MergeRules,
+    Observation,
+    is_committed,
+    older_than,
+    plan_merge,
+)
 from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core import ids, keys
 from ledger.core.entry import RESOLVED
@@ -50,7 +58,7 @@ from ledger.core.values import NetChange
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class PutAgain:
     """An entry to be put again, whole as `region` shows it, in one transaction through `region`.
 
     The transaction applies only if `region` still shows the entry unchanged, and the net at
@@ -77,9 +85,9 @@ class Succession:
     """
 
     take_over: NetChange | None = None
-    plan: Plan = field(default_factory=Plan)
+    plan: MergePlan = field(default_factory=MergePlan)
     deletes: Mapping[str, tuple[str, ...]] | None = None
-    again: tuple[Again, ...] = ()
+    again: tuple[PutAgain, ...] = ()
     copies: Mapping[SumPlace, Sum] = field(default_factory=dict)
     waits: str = ""
 
@@ -97,7 +105,7 @@ class Succession:
 
 def succeed(
     observation: Observation,
-    rules: Rules,
+    rules: MergeRules,
     *,
     now: datetime,
     version: str,
@@ -113,7 +121,7 @@ def succeed(
     are never put again: nothing says when another tool writes them last.
 
     Correct for any table, also for one that has lost nothing; only there it costs more than
-    `compactor.plan.decide`: an entry that replicates slowly is put again.
+    `compactor.merge_plan.plan_merge`: an entry that replicates slowly is put again.
 
     Raises:
         AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
@@ -128,7 +136,7 @@ def succeed(
 
 
 def _succeed(
-    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str, upto: str | None
 ) -> Succession:
     """Return what may be done with entries and nets."""
     newest = newest_net(observation)
@@ -136,7 +144,7 @@ def _succeed(
         return Succession(waits="the contract has a newer generation")
     if newest is not None and newest.generation < rules.generation:
         return Succession(take_over=_successor(newest, rules, version))
-    plan = decide(observation, rules, now=now, version=version)
+    plan = plan_merge(observation, rules, now=now, version=version)
     if not is_committed(observation):
         return Succession(plan=plan, waits=plan.waits)
     return Succession(
@@ -160,7 +168,7 @@ def _age(net: NetChange) -> tuple[int, int, str, int]:
     return net.generation, net.count, net.until, -len(net.merged)
 
 
-def _successor(net: NetChange, rules: Rules, version: str) -> NetChange:
+def _successor(net: NetChange, rules: MergeRules, version: str) -> NetChange:
     return replace(net, generation=rules.generation, version=version, home=rules.home)
 
 
@@ -177,8 +185,8 @@ def _deletes(observation: Observation, home: str) -> Iterator[tuple[str, tuple[s
 
 
 def _again(
-    observation: Observation, rules: Rules, *, now: datetime, upto: str | None
-) -> Iterator[Again]:
+    observation: Observation, rules: MergeRules, *, now: datetime, upto: str | None
+) -> Iterator[PutAgain]:
     """Yield the settled entries that the net does not name and not all regions show alike."""
     views = observation.views
     settled = older_than(rules.settle, now=now)
@@ -187,7 +195,7 @@ def _again(
     for key in ids.ours(sorted(shown.difference(alike, named_by(observation.net)))):
         if upto is not None and key > upto:
             return
-        yield Again(
+        yield PutAgain(
             region=_shows(key, views, rules),
             key=key,
             net_key=keys.net_sort_key(rules.generation),
@@ -195,7 +203,7 @@ def _again(
         )
 
 
-def _shows(key: str, views: Mapping[str, Collection], rules: Rules) -> str:
+def _shows(key: str, views: Mapping[str, Collection], rules: MergeRules) -> str:
     """Return the region of those that show an entry through which it is put: home if it does."""
     shown = [region for region in (rules.home, *views) if key in views[region].sort_keys]
     items = {region: (views[region].items or {}).get(key, {}) for region in shown}

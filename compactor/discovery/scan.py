@@ -20,8 +20,8 @@ from typing import Any
 import anyio
 
 from compactor.discovery.summary import Summary
-from compactor.indexing import Indexer
-from compactor.plan import Rules, older_than
+from compactor.indexer import Indexer
+from compactor.merge_plan import MergeRules, older_than
 from ledger.budgets.rights import expires_first, is_in_flight
 from ledger.budgets.rights_items import check_control
 from ledger.budgets.spend_record import is_open, spend_of
@@ -40,7 +40,7 @@ _FAR_SECONDS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class ScanCursor:
     """The position in each segment of a round: the last key read, or None when finished.
 
     A segment without a position has not begun. `began` is the start of the round, if known.
@@ -57,7 +57,7 @@ class Cursor:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundCollections:
     """The result of a run: due partitions in order, backlog, pages read, and where it stopped.
 
     `oldest` is the sort key of the oldest entry of the backlog, None if that is empty. `signed` is
@@ -73,7 +73,7 @@ class Found:
     collections: int = 0
     pages: int = 0
     signed: Counter[str] = field(default_factory=Counter)
-    cursor: Cursor = field(default_factory=lambda: Cursor(1, {}))
+    cursor: ScanCursor = field(default_factory=lambda: ScanCursor(1, {}))
 
 
 class Finder:
@@ -83,7 +83,7 @@ class Finder:
         self,
         store: Store,
         *,
-        rules: Rules,
+        rules: MergeRules,
         now: datetime,
         segments: int,
         pages_max: int,
@@ -101,18 +101,18 @@ class Finder:
         self._segments = segments
         self._pages_left = pages_max
         self._stop = stop
-        self._found = Found()
+        self._found = FoundCollections()
         self._due: dict[str, None] = {}
         """Each once: a collection may be due for its entries, and for its budget."""
 
-    async def find(self, cursor: Cursor | None) -> Found:
+    async def find(self, cursor: ScanCursor | None) -> FoundCollections:
         """Continue from a cursor, or begin a new round, up to the bound of pages.
 
         Raises:
             StoreError: the region cannot be scanned.
         """
         if cursor is None or cursor.segments != self._segments or cursor.is_finished:
-            cursor = Cursor(self._segments, {}, self._now)
+            cursor = ScanCursor(self._segments, {}, self._now)
         places = dict(cursor.places)
         jobs = [
             partial(self._segment, segment, places)
@@ -120,7 +120,7 @@ class Finder:
             if places.get(segment, ("", "")) is not None
         ]
         await run_all(jobs, at_once=self._segments)
-        self._found.cursor = Cursor(self._segments, places, cursor.began)
+        self._found.cursor = ScanCursor(self._segments, places, cursor.began)
         self._found.due = list(self._due)
         return self._found
 
@@ -243,7 +243,7 @@ def _is_damaged(item: Item) -> bool:
     return False
 
 
-def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> datetime | None:
+def next_search(cursor: ScanCursor | None, every: float, *, now: datetime) -> datetime | None:
     """Return when the next round begins, `every` seconds after the last began; None: search now.
 
     A round that is not finished is continued at once.
@@ -255,7 +255,7 @@ def next_search(cursor: Cursor | None, every: float, *, now: datetime) -> dateti
     return cursor.began + timedelta(seconds=min(every, _FAR_SECONDS)) if is_waiting else None
 
 
-async def load_cursor(store: Store, name: str) -> Cursor | None:
+async def load_cursor(store: Store, name: str) -> ScanCursor | None:
     """Read where the last run stopped; None to begin a new round.
 
     A malformed cursor begins a new round: a cursor only saves reading.
@@ -273,7 +273,7 @@ async def load_cursor(store: Store, name: str) -> Cursor | None:
     return cursor if is_sound and known else None
 
 
-def _cursor_of(item: Item) -> Cursor:
+def _cursor_of(item: Item) -> ScanCursor:
     places = {
         int(segment): None if "NULL" in place else (place["L"][0]["S"], place["L"][1]["S"])
         for segment, place in item["places"]["M"].items()
@@ -281,14 +281,14 @@ def _cursor_of(item: Item) -> Cursor:
     began = datetime.fromisoformat(item["began"]["S"]) if "began" in item else None
     if began is not None and began.tzinfo is None:
         raise ValueError(f"{began} has no zone")
-    return Cursor(int(item["segments"]["N"]), places, began)
+    return ScanCursor(int(item["segments"]["N"]), places, began)
 
 
 def _is_place(key: Key | None) -> bool:
     return key is None or all(isinstance(part, str) and part for part in key)
 
 
-async def save_cursor(store: Store, name: str, cursor: Cursor) -> None:
+async def save_cursor(store: Store, name: str, cursor: ScanCursor) -> None:
     """Store where this run stopped; losing it only costs a repeated search."""
     places = {str(segment): _place(key) for segment, key in cursor.places.items()}
     item: dict[str, AttributeValue] = {

@@ -2,7 +2,7 @@
 
 Reading the hints costs about one page per pass. The search reads the whole table, so a new round
 begins only every `scan_every`; it finds what no hint names: foreign entries, a few entries that
-have grown old, imported entries, lost hints; and what the index lacks (`compactor.indexing`). It
+have grown old, imported entries, lost hints; and what the index lacks (`compactor.indexer`). It
 leaves a hint for each collection that it finds, then
 advances its cursor, so that the merge, which takes several passes, needs no further search. Where
 there will be something to do once the entries that it meets have settled, it leaves a hint that
@@ -25,11 +25,18 @@ import anyio
 
 from compactor.context import MergeContext
 from compactor.discovery.hints import Book, delete_hints, read_hints
-from compactor.discovery.scan import Cursor, Finder, Found, load_cursor, next_search, save_cursor
-from compactor.indexing import Indexer
+from compactor.discovery.scan import (
+    Finder,
+    FoundCollections,
+    ScanCursor,
+    load_cursor,
+    next_search,
+    save_cursor,
+)
+from compactor.indexer import Indexer
 from compactor.pass_terms import PassTerms
 from compactor.report import CompactorReport
-from compactor.sharing import Sharing
+from compactor.slice_share import SliceShare
 from compactor.slices import hint_partitions
 from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
@@ -59,7 +66,7 @@ class Search:
         terms: PassTerms,
         *,
         stop: anyio.Event,
-        sharing: Sharing | None,
+        sharing: SliceShare | None,
         indexer: Indexer,
         is_due: bool,
     ) -> None:
@@ -163,7 +170,9 @@ class Search:
             self.book.add(hint, own if is_left else named)
         return len(others)
 
-    async def _scan(self, store: Store, before: Cursor | None, report: CompactorReport) -> Found:
+    async def _scan(
+        self, store: Store, before: ScanCursor | None, report: CompactorReport
+    ) -> FoundCollections:
         finder = Finder(
             store,
             rules=self._rules,
@@ -190,7 +199,7 @@ class Search:
         self._metrics.scanned(found.pages)
         return found
 
-    async def _save(self, name: str, before: Cursor | None, cursor: Cursor) -> None:
+    async def _save(self, name: str, before: ScanCursor | None, cursor: ScanCursor) -> None:
         was_open = before is not None and not before.is_finished
         if self._compactor.scan_every > 0 or was_open or not cursor.is_finished:
             await save_cursor(self._store, name, cursor)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from compactor.plan import NAMED_MAX, Rules, is_worthwhile
+from compactor.merge_plan import NAMED_MAX, MergeRules, is_worthwhile
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of
 from ledger.core.errors import DamagedItem
@@ -124,7 +124,7 @@ class Summary:
         # A net of nothing records what has settled of a counter that was only asked about.
         self.counts = self.counts or net.count > 0
 
-    def backlog(self, rules: Rules) -> Backlog:
+    def backlog(self, rules: MergeRules) -> Backlog:
         """Return the settled entries that are to be merged and that no net counts."""
         if not self.entries or not rules.merges(self.partition):
             return NO_BACKLOG
@@ -136,7 +136,7 @@ class Summary:
         ours = ids.ours(sorted(found))  # already sorted, within a page
         return Backlog(len(ours) + self.more, ours[0] if ours else None)
 
-    def ripens(self, backlog: Backlog, rules: Rules, *, now: datetime) -> datetime | None:
+    def ripens(self, backlog: Backlog, rules: MergeRules, *, now: datetime) -> datetime | None:
         """Return when the youngest entry was made, if a visit finds work once that has settled.
 
         Of a collection that is not due: no net names an entry that is shown. `backlog` is the
@@ -153,7 +153,7 @@ class Summary:
         # Of a clock that is ahead: as if it were made now.
         return now if youngest is None else min(now, youngest.at)
 
-    def is_due(self, backlog: Backlog, rules: Rules, *, now: datetime) -> bool:
+    def is_due(self, backlog: Backlog, rules: MergeRules, *, now: datetime) -> bool:
         """Return whether a visit would find something to do: fold, delete, drop ids, or report.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
@@ -182,7 +182,7 @@ class Summary:
             return False
         return not set(self.entries).isdisjoint(self.merged.sort_keys)
 
-    def _is_to_be_copied(self, rules: Rules) -> bool:
+    def _is_to_be_copied(self, rules: MergeRules) -> bool:
         return any(
             rules.is_over(place) and self.copies.get(place, 0) < found.version
             for place, found in self.sums.items()

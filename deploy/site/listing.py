@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from ledger import Ledger, LedgerError, Table
-from ledger.service.access.port import OpenAccess
-from ledger.service.app import ServiceParts, create_app
-from ledger.service.gate import RequestLog
+from ledger.http.service.access.access import OpenAccess
+from ledger.http.service.app import ServiceParts, create_app
+from ledger.http.service.gate import RequestLog
 from ledger.testing import MemoryGlobalTable
 
 HTTP = "http"
-MODULES = {"client": "ledger.client", "testing": "ledger.testing", "compactor": "compactor"}
+MODULES = {"client": "ledger.http.client", "testing": "ledger.testing", "compactor": "compactor"}
 """Pages that have all names of a module; those of `ledger` have several pages."""
 
 

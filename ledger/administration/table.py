@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ledger.administration.table_plan import (
     KEYS,
     STREAM_VIEW,
-    Kind,
-    Step,
+    StepKind,
+    TableStep,
     TableView,
     Views,
     at_rest,
@@ -25,7 +25,7 @@ from ledger.administration.table_plan import (
     steps_to_create,
     steps_to_delete,
 )
-from ledger.administration.warm import Warm
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.core.keys import EXPIRES
 from ledger.runtime.aws_answers import check_answers_of
@@ -78,10 +78,10 @@ _PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TableProgress:
     """Current progress: a step is taken, or waited for; `done` of `total` are finished."""
 
-    step: Step
+    step: TableStep
     done: int
     total: int
     waiting: bool
@@ -101,18 +101,18 @@ class TableState:
     table: str
     home: str
     views: Views
-    taken: tuple[Step, ...] = ()
+    taken: tuple[TableStep, ...] = ()
     errors: Mapping[str, StoreError] = dataclasses.field(default_factory=dict)
     expiry: bool = False
-    warm: Warm | None = None
+    warm: WarmThroughput | None = None
 
     @property
-    def left(self) -> tuple[Step, ...]:
+    def left(self) -> tuple[TableStep, ...]:
         """The steps still missing; empty if all is there. Regions in `errors` count as missing."""
         return steps_to_create(self.views, expiry=self.expiry, warm=self.warm)
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[TableProgress], None]
 Connect = Callable[[Settings], Clients]
 
 
@@ -156,7 +156,7 @@ def connect(settings: Settings) -> Clients:
 def create_table(
     settings: Settings,
     *,
-    warm: Warm | None = None,
+    warm: WarmThroughput | None = None,
     report: Report = lambda _progress: None,
     patience: Patience = _PATIENCE,
     connect: Connect = connect,
@@ -214,13 +214,13 @@ class _Work:
     clients: Clients
     report: Report
     patience: Patience
-    warm: Warm | None = None
+    warm: WarmThroughput | None = None
 
-    def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
+    def run(self, steps_of: Callable[[Views], tuple[TableStep, ...]]) -> TableState:
         """Take step after step until none is left and the tables are idle, within the timeout."""
         patience, table = self.patience, self.settings.table
         began = patience.monotonic()
-        taken: dict[Step, None] = {}
+        taken: dict[TableStep, None] = {}
         total = 0
         while True:
             views = self._observe_all()
@@ -235,13 +235,13 @@ class _Work:
             self._check_time(elapsed, left or (step,))
             # A description can lag behind the step just taken, so no step is taken twice.
             act = step not in taken and is_ready(step, views)
-            self.report(Progress(step, total - len(left), total, not act, elapsed))
+            self.report(TableProgress(step, total - len(left), total, not act, elapsed))
             if act and self._take(step, views):
                 taken[step] = None
             else:
                 patience.sleep(patience.poll_seconds)
 
-    def _check_time(self, elapsed_seconds: float, left: tuple[Step, ...]) -> None:
+    def _check_time(self, elapsed_seconds: float, left: tuple[TableStep, ...]) -> None:
         limit = self.patience.timeout_seconds
         if elapsed_seconds >= limit:
             more = f" and {len(left) - 1} more" if len(left) > 1 else ""
@@ -254,7 +254,7 @@ class _Work:
         table = self.settings.table
         return {name: _observe(client, name, table) for name, client in self.clients.items()}
 
-    def _take(self, step: Step, views: Views) -> bool:
+    def _take(self, step: TableStep, views: Views) -> bool:
         """Take a step; False if DynamoDB is not ready for it yet."""
         base = base_of(views)
         through = base.region if base else step.region
@@ -268,35 +268,37 @@ class _Work:
         return True
 
 
-def _act(clients: Clients, step: Step, through: str, table: str, warm: Warm | None) -> None:
+def _act(
+    clients: Clients, step: TableStep, through: str, table: str, warm: WarmThroughput | None
+) -> None:
     """Send the one request of a step, to its own region or to the one that manages replicas."""
     own, base, region = clients[step.region], clients[through], step.region
     match step.kind:
-        case Kind.CREATE:
+        case StepKind.CREATE:
             _create(own, table)
-        case Kind.STREAM:
+        case StepKind.STREAM:
             own.update_table(TableName=table, StreamSpecification=STREAM)
-        case Kind.REPLICA:
+        case StepKind.REPLICA:
             base.update_table(TableName=table, ReplicaUpdates=[{"Create": {"RegionName": region}}])
-        case Kind.REMOVE:
+        case StepKind.REMOVE:
             base.update_table(TableName=table, ReplicaUpdates=[{"Delete": {"RegionName": region}}])
-        case Kind.WARM if warm:
+        case StepKind.WARM if warm:
             wanted: Any = warm.request
             own.update_table(TableName=table, WarmThroughput=wanted)
-        case Kind.EXPIRY:
+        case StepKind.EXPIRY:
             own.update_time_to_live(
                 TableName=table,
                 TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRES},
             )
-        case Kind.RECOVERY:
+        case StepKind.RECOVERY:
             own.update_continuous_backups(
                 TableName=table,
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
-        case Kind.PROTECT | Kind.UNPROTECT:
-            is_wanted = step.kind is Kind.PROTECT
+        case StepKind.PROTECT | StepKind.UNPROTECT:
+            is_wanted = step.kind is StepKind.PROTECT
             own.update_table(TableName=table, DeletionProtectionEnabled=is_wanted)
-        case Kind.DELETE:
+        case StepKind.DELETE:
             own.delete_table(TableName=table)
 
 
@@ -359,7 +361,7 @@ def table_view(region: str, description: "TableDescriptionTypeDef") -> TableView
         billing=description.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
         protected=description.get("DeletionProtectionEnabled", False),
         warm=(
-            Warm(warm["WriteUnitsPerSecond"], warm.get("ReadUnitsPerSecond"))
+            WarmThroughput(warm["WriteUnitsPerSecond"], warm.get("ReadUnitsPerSecond"))
             if "WriteUnitsPerSecond" in warm
             else None
         ),

@@ -10,6 +10,16 @@ attribute: an entry that happened to have another one would expire, and its chan
 AWS never copies point-in-time recovery and deletion protection from one replica to another: each
 region has its own, so each is a separate step.
 
+Problems of a table's replicas, as its regions describe them.
+
+A replica that DynamoDB cannot reach, or may not replicate to, receives nothing and sends nothing:
+merging waits for it, and after 20 hours DynamoDB removes it from the group for good. What it has
+not received by then it never will.
+
+Sources: botocore's model of DynamoDB (`ReplicaDescription`, `ReplicaStatus`, `TableStatus`) for
+REGION_DISABLED and INACCESSIBLE_ENCRYPTION_CREDENTIALS; Amazon DynamoDB Developer Guide, "DynamoDB
+global tables security", for REPLICATION_NOT_AUTHORIZED.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -19,7 +29,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from ledger.administration.warm import Warm
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.core.errors import RequestRefused, SettingsError
 from ledger.core.keys import EXPIRES
 
@@ -34,7 +44,7 @@ USABLE = frozenset({"ACTIVE", "UPDATING"})
 """States of a usable replica; all show UPDATING while another one is being added."""
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """What a step does."""
 
     CREATE = "create the table"
@@ -50,10 +60,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TableStep:
     """One change of one region's table; done when an observation no longer asks for it."""
 
-    kind: Kind
+    kind: StepKind
     region: str
 
     def __str__(self) -> str:
@@ -78,7 +88,7 @@ class TableView:
     recovery: bool = False
     protected: bool = False
     expires: str | None = None
-    warm: Warm | None = None
+    warm: WarmThroughput | None = None
     warming: bool = False
     inaccessible: Mapping[str, datetime] = field(default_factory=dict)
 
@@ -175,8 +185,8 @@ def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
 
 
 def steps_to_create(
-    views: Views, *, expiry: bool = False, warm: Warm | None = None
-) -> tuple[Step, ...]:
+    views: Views, *, expiry: bool = False, warm: WarmThroughput | None = None
+) -> tuple[TableStep, ...]:
     """Return the steps left until every region has a protected, recoverable replica.
 
     With `expiry` the table's time to live is turned on as well, and its throughput is raised to
@@ -185,50 +195,52 @@ def steps_to_create(
     return tuple(_steps_to_create(views, expiry=expiry, warm=warm))
 
 
-def _steps_to_create(views: Views, *, expiry: bool, warm: Warm | None) -> Iterator[Step]:
+def _steps_to_create(
+    views: Views, *, expiry: bool, warm: WarmThroughput | None
+) -> Iterator[TableStep]:
     base = base_of(views)
     base_region = base.region if base else next(iter(views))
     if base is None or base.status == "CREATING":
-        yield Step(Kind.CREATE, base_region)
+        yield TableStep(StepKind.CREATE, base_region)
     if base and base.stream is None:
-        yield Step(Kind.STREAM, base_region)
+        yield TableStep(StepKind.STREAM, base_region)
     for region, view in views.items():
         replica = base.replicas.get(region) if base else None
         if region != base_region and not (replica in USABLE and view and view.status in USABLE):
-            yield Step(Kind.REPLICA, region)
+            yield TableStep(StepKind.REPLICA, region)
     if warm and not (base and warm.is_met_by(base.warm)):
-        yield Step(Kind.WARM, base_region)
+        yield TableStep(StepKind.WARM, base_region)
     if expiry and not (base and base.expires):
-        yield Step(Kind.EXPIRY, base_region)
+        yield TableStep(StepKind.EXPIRY, base_region)
     yield from _own_steps(views)
 
 
-def _own_steps(views: Views) -> Iterator[Step]:
+def _own_steps(views: Views) -> Iterator[TableStep]:
     """Return the settings of a replica that each region has separately."""
     for region, view in views.items():
         if not (view and view.recovery):
-            yield Step(Kind.RECOVERY, region)
+            yield TableStep(StepKind.RECOVERY, region)
     for region, view in views.items():
         if not (view and view.protected):
-            yield Step(Kind.PROTECT, region)
+            yield TableStep(StepKind.PROTECT, region)
 
 
-def steps_to_delete(views: Views) -> tuple[Step, ...]:
+def steps_to_delete(views: Views) -> tuple[TableStep, ...]:
     """Return the steps left until no region has the table: the base's own comes last."""
     return tuple(_steps_to_delete(views))
 
 
-def _steps_to_delete(views: Views) -> Iterator[Step]:
+def _steps_to_delete(views: Views) -> Iterator[TableStep]:
     base = base_of(views)
     if base is None:
         return
     for region, view in views.items():
         if view and view.protected:
-            yield Step(Kind.UNPROTECT, region)
+            yield TableStep(StepKind.UNPROTECT, region)
     for region, view in views.items():
         if region != base.region and (view or region in base.replicas):
-            yield Step(Kind.REMOVE, region)
-    yield Step(Kind.DELETE, base.region)
+            yield TableStep(StepKind.REMOVE, region)
+    yield TableStep(StepKind.DELETE, base.region)
 
 
 def at_rest(views: Views) -> bool:
@@ -236,12 +248,71 @@ def at_rest(views: Views) -> bool:
     return all(view is None or (view.active and not view.warming) for view in views.values())
 
 
-def is_ready(step: Step, views: Views) -> bool:
+def is_ready(step: TableStep, views: Views) -> bool:
     """Return whether a step can be taken now: DynamoDB changes only idle tables."""
     base, own = base_of(views), views[step.region]
     if base is None:
-        return step.kind is Kind.CREATE
-    if step.kind in {Kind.REPLICA, Kind.REMOVE}:
+        return step.kind is StepKind.CREATE
+    if step.kind in {StepKind.REPLICA, StepKind.REMOVE}:
         under_way = {status for status in base.replicas.values() if status in PASSING}
         return base.active and not under_way
     return own is not None and own.active
+
+
+DROPPED_BY_ITSELF = frozenset(
+    {"REPLICATION_NOT_AUTHORIZED", "REGION_DISABLED", "INACCESSIBLE_ENCRYPTION_CREDENTIALS"}
+)
+"""The states in which DynamoDB takes a replica out of the group after 20 hours."""
+_OUT = "; after 20 hours DynamoDB takes it out of the global table, and that cannot be undone"
+REASONS = {
+    "REPLICATION_NOT_AUTHORIZED": (
+        "DynamoDB may not replicate to or from it: allow it to AWSServiceRoleForDynamoDBReplication"
+        f" in the policies of the table and of its key{_OUT}"
+    ),
+    "REGION_DISABLED": f"the region is disabled for the account: enable it{_OUT}",
+    "INACCESSIBLE_ENCRYPTION_CREDENTIALS": (
+        f"its KMS key cannot be used: enable the key, or restore its grants{_OUT}"
+    ),
+    "CREATION_FAILED": "it could not be made: remove it, and run `ledger table create`",
+    "DELETING": "it is being removed from the global table",
+    "ARCHIVING": "it is being archived, since its KMS key could not be used",
+    "ARCHIVED": "it was archived, since its KMS key could not be used: it replicates no longer",
+}
+"""The states in which a replica does not replicate, and what can be done."""
+
+
+def replica_problems(views: Views) -> tuple[str, ...]:
+    """Return what keeps replicas from replicating, one line per replica; empty if all replicate.
+
+    Both a region's own state and the other regions' view of it count.
+    """
+    seen = {region: view for region, view in views.items() if view is not None}
+    named = dict.fromkeys([*views, *(name for view in seen.values() for name in view.replicas)])
+    found = (_problem(region, seen) for region in named)
+    return tuple(text for text in found if text)
+
+
+def _problem(region: str, seen: dict[str, TableView]) -> str:
+    own = seen.get(region)
+    said = {other: view for other, view in seen.items() if region in view.replicas}
+    states = ([own.status] if own else []) + [view.replicas[region] for view in said.values()]
+    state = next((shown_state for shown_state in states if shown_state in REASONS), None)
+    if state is not None:
+        since = min(
+            (view.inaccessible[region] for view in said.values() if region in view.inaccessible),
+            default=None,
+        )
+        at = f" since {since.isoformat()}" if since else ""
+        return f"the replica in {region} is {state}{at}: {REASONS[state]}"
+    left = [
+        other
+        for other, view in seen.items()
+        if other != region and own and own.active and view.active and other not in said
+    ]
+    if left:
+        return (
+            f"{', '.join(left)} {'does' if len(left) == 1 else 'do'} not count {region} among the"
+            " replicas: it is a table of its own there, or has left the global table; what it"
+            " lacks it will not receive"
+        )
+    return ""

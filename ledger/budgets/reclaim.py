@@ -199,7 +199,7 @@ async def check_lost(regions: RegionViews, lost: str) -> None:
     """Check that nothing of a lost region is on its way any more, and nothing writes to it.
 
     One that was added again since is a new replica, with accounts of a later epoch: before it was
-    given up no region listed it any more (`compactor.taking.check_removed`).
+    given up no region listed it any more (`compactor.home_takeover.check_removed`).
 
     Raises:
         InvalidInput: the contract knows no such region.

@@ -7,9 +7,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.administration.archive.erasing import erase_notes
-from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
-from ledger.administration.archive.sweeping import Swept, sweep
+from ledger.administration.archive.cleanup import SweepResult, erase_notes, sweep
+from ledger.administration.archive.rebuild import Rebuild, RebuildResult
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.opening import open_places
 from ledger.contract.open_regions import OpenTable, open_table
@@ -56,7 +55,7 @@ def sweep_objects(
     The whole archive is read and checked before anything is removed.
     """
 
-    async def call() -> Swept:
+    async def call() -> SweepResult:
         async with opened(Settings.load(config)) as (table, places):
             return await sweep(
                 table.stores,
@@ -124,11 +123,11 @@ def rebuild(*, config: Config = None, as_json: AsJson = False) -> None:
     and writers before. An interrupted run is continued by another.
     """
 
-    def show(done: Rebuilt) -> None:
+    def show(done: RebuildResult) -> None:
         if (done.collections + done.there) % SHOWN_EVERY == 0:
             say(f"so far {_rebuilt(done)}", err=True)
 
-    async def call() -> Rebuilt:
+    async def call() -> RebuildResult:
         clock = SystemClock()
         async with opened(Settings.load(config)) as (table, places):
             current = table.view.current
@@ -142,7 +141,7 @@ def rebuild(*, config: Config = None, as_json: AsJson = False) -> None:
         say(_rebuilt(done))
 
 
-def _rebuilt(done: Rebuilt) -> str:
+def _rebuilt(done: RebuildResult) -> str:
     then = " (`compactor run --once --search` merges them)" if done.unmerged else ""
     return (
         f"{done.collections:,} collections made of {done.entries:,} entries, {done.unmerged:,} of"

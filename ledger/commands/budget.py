@@ -22,13 +22,13 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
+from ledger.http.wire.values import entry_fields
 from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid
 from ledger.runtime.output import print_json, say, utc_text
 from ledger.settings.fields import parse_duration
 from ledger.table import Table
-from ledger.wire.values import entry_fields
 
 app = new_app(about="Make, show, change and spend from limits that hold across regions.")
 

@@ -9,7 +9,12 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.administration.budgets import LostRights, Restored, lost_rights, restored_budgets
+from ledger.administration.budget_recovery import (
+    Restored,
+    RightsReclaim,
+    lost_rights,
+    restored_budgets,
+)
 from ledger.budgets.calendar import Window
 from ledger.budgets.lost_stake import LostStake
 from ledger.budgets.rights import Account
@@ -142,7 +147,7 @@ def recount(
 
 
 async def _reclaimed(
-    rights: LostRights, windows: Iterable[Window], most: Decimal | None
+    rights: RightsReclaim, windows: Iterable[Window], most: Decimal | None
 ) -> tuple[list[dict[str, Any]], Refusals]:
     """Mint what can be, window by window; return it, and why the others are refused."""
     lines: list[dict[str, Any]] = []

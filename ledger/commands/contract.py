@@ -1,4 +1,7 @@
-"""`ledger table adopt`, `show` and `set`: the contract that all processes of a table share."""
+"""`ledger table adopt`, `show` and `set`: the contract that all processes of a table share.
+
+`ledger table sign`: sign net changes that have no signature yet, or one of a former key.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -8,8 +11,8 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.administration.contract import (
-    Shown,
+from ledger.administration.contract_changes import (
+    ContractListing,
     change,
     contract_writer,
     establish,
@@ -17,14 +20,18 @@ from ledger.administration.contract import (
     left_behind,
     show,
 )
+from ledger.administration.net_signing import NetSigner, NetSigning
 from ledger.commands.options import iso_time
+from ledger.contract.open_regions import open_table
 from ledger.core.contract_item import Contract, terms_to_values
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import InvalidInput, LedgerError, SettingsError
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, AsJson, Config, SayOnce
 from ledger.runtime.console_tables import Column, Grid, print_grid, prose
 from ledger.runtime.output import print_json, say, utc_text
 from ledger.runtime.program import INTERRUPTED
 from ledger.settings import Settings
+from ledger.store.connections import net_keys
 
 NONE = "none"
 """Suffixes of values that only the terms in force have, or only the pending ones."""
@@ -136,7 +143,7 @@ def _say(contract: Contract, *, as_json: bool) -> None:
     say(f"revision {contract.revision} of the contract is {state}")
 
 
-def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
+def _as_json(shown: ContractListing, newest: Contract) -> dict[str, Any]:
     return {
         "table": shown.table,
         "generation": newest.generation,
@@ -149,7 +156,7 @@ def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
     }
 
 
-def contract_grid(shown: Shown, newest: Contract) -> Grid:
+def contract_grid(shown: ContractListing, newest: Contract) -> Grid:
     """Return the newest contract as a table."""
     coming = None if newest.coming is None else terms_to_values(newest.coming)
     columns = [Column("value"), prose("in force"), *([] if coming is None else [prose("pending")])]
@@ -174,3 +181,51 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def sign_net_changes(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is left.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign the net changes that merging has not signed yet, by the first key of the settings.
+
+    The whole table is read at home. Once `signatures.required` is true it signs again what a former
+    key signed, and no unsigned one. Exits with 1 while one is unsigned or cannot be trusted.
+    """
+    settings = Settings.load(config)
+    keys = net_keys(settings.signatures)
+    if keys is None:
+        raise SettingsError(
+            "neither signatures.keys nor signatures.keys_env names keys to sign net changes with"
+        )
+
+    async def call() -> NetSigning:
+        clock = SystemClock()
+        async with open_table(settings, clock=clock) as table:
+            home = table.stores[table.view.current.home]
+            return await NetSigner(home, keys, table.view, clock, dry_run).run()
+
+    done = anyio.run(call)
+    if as_json:
+        print_json([done])
+    else:
+        _show(done, required=keys.required)
+    if not done.is_whole:
+        raise typer.Exit(1)
+
+
+def _show(done: NetSigning, *, required: bool) -> None:
+    say(
+        f"{done.there + done.signed + done.changed:,} net changes are signed, {done.signed:,}"
+        f" of them now; {done.left:,} are not yet, {done.faulty:,} cannot be trusted"
+    )
+    for fault in done.faults:
+        say(fault, err=True)
+    if done.faulty and required:
+        say(
+            "signatures.required holds, so what has no signature was written without the key"
+            " and is not signed; a table that never was is signed first, and requires it then",
+            err=True,
+        )

@@ -35,7 +35,7 @@ from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.service_function import SERVICE_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT, Extras, pairs
 from ledger.administration.templates.table_policy import check_size
-from ledger.administration.warm import Warm
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.commands.outputs import Force, write_output
 from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput
@@ -47,7 +47,7 @@ app = new_app(
 )
 
 
-class Template(StrEnum):
+class TemplateName(StrEnum):
     """A CloudFormation template that can be written."""
 
     TABLE = "table"
@@ -59,14 +59,14 @@ class Template(StrEnum):
     SERVICE = "service"
 
 
-TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
-    Template.TABLE: (table_template, TABLE_COMMENT),
-    Template.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
-    Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
-    Template.IAM: (iam_template, IAM_COMMENT),
-    Template.REPLICATION: (replication_template, REPLICATION_COMMENT),
-    Template.ARCHIVE: (archive_template, ARCHIVE_COMMENT),
-    Template.SERVICE: (service_template, SERVICE_COMMENT),
+TEMPLATES: dict[TemplateName, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
+    TemplateName.TABLE: (table_template, TABLE_COMMENT),
+    TemplateName.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
+    TemplateName.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
+    TemplateName.IAM: (iam_template, IAM_COMMENT),
+    TemplateName.REPLICATION: (replication_template, REPLICATION_COMMENT),
+    TemplateName.ARCHIVE: (archive_template, ARCHIVE_COMMENT),
+    TemplateName.SERVICE: (service_template, SERVICE_COMMENT),
 }
 
 OF_THE_TABLE = "table"
@@ -85,7 +85,7 @@ def _role(name: str) -> Role:
 
 @app.command("template")
 def write_template(
-    name: Annotated[Template, typer.Argument(help="What to deploy.")],
+    name: Annotated[TemplateName, typer.Argument(help="What to deploy.")],
     *,
     config: Config = None,
     output: OutputOption = None,
@@ -111,9 +111,11 @@ def write_template(
     """Write a CloudFormation template."""
     make, comment = TEMPLATES[name]
     settings = Settings.load(config)
-    if name is Template.TABLE:
+    if name is TemplateName.TABLE:
         extras = Extras.parse(settings, kms_key or (), tag or ())
-        make = partial(table_template, warm=Warm.parse(warm) if warm else None, extras=extras)
+        make = partial(
+            table_template, warm=WarmThroughput.parse(warm) if warm else None, extras=extras
+        )
     elif warm is not None or kms_key or tag:
         raise InvalidInput(
             f"--warm, --kms-key and --tag are for the template table, got {name.value}"

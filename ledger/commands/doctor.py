@@ -18,17 +18,22 @@ import anyio.to_thread
 import typer
 from rich.text import Text
 
-from compactor.passes_seen import passes_seen
-from ledger.administration.diagnosis import judging, table_judging
-from ledger.administration.diagnosis.asking import KeptOpen, Looks, asked, looked
-from ledger.administration.diagnosis.finding import Check, Finding, State, in_order
-from ledger.administration.diagnosis.hot import HotSample
+from compactor.status import passes_seen
+from ledger.administration.diagnosis import region_findings, table_findings
+from ledger.administration.diagnosis.all_findings import findings_of
+from ledger.administration.diagnosis.diagnosis import CheckState, Diagnosis, DoctorCheck, in_order
+from ledger.administration.diagnosis.hot_collection import HotSample
+from ledger.administration.diagnosis.hot_counters import hot_collections
 from ledger.administration.diagnosis.identity import known_regions
-from ledger.administration.diagnosis.judged import seen_findings
-from ledger.administration.diagnosis.observed import Failed, LagSeen
-from ledger.administration.diagnosis.observing import Seen, look_at_all
-from ledger.administration.diagnosis.probing import probed
-from ledger.administration.diagnosis.sampling import hot_collections
+from ledger.administration.diagnosis.lag_probe import probe_lag
+from ledger.administration.diagnosis.observations import FailedLook, LagObservation
+from ledger.administration.diagnosis.observer import FleetObservation, look_at_all
+from ledger.administration.diagnosis.region_client import (
+    Looks,
+    RegionClients,
+    ask_region,
+    look_within,
+)
 from ledger.administration.templates import Role
 from ledger.commands.regions import checked_region
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
@@ -98,7 +103,10 @@ def doctor(
         settings = Settings.load(config)
     except SettingsError as error:
         do = "correct the file or the variable in the message: regions.yaml explains each setting"
-        found = [Finding(Check.SETTINGS, "", State.PROBLEM, text, do) for text in error.problems]
+        found = [
+            Diagnosis(DoctorCheck.SETTINGS, "", CheckState.PROBLEM, text, do)
+            for text in error.problems
+        ]
         _show(found, title="settings", as_json=as_json)
         raise typer.Exit(FAILED) from None
     if region is not None:
@@ -108,7 +116,7 @@ def doctor(
     asking = _Doctor(settings, source, roles, region, probe, sample, timeout)
     found = anyio.run(asking.findings)
     _show(found, title=f"table {settings.table}", as_json=as_json)
-    if any(finding.state is State.PROBLEM for finding in found):
+    if any(finding.state is CheckState.PROBLEM for finding in found):
         raise typer.Exit(FAILED)
 
 
@@ -140,13 +148,13 @@ class _Doctor:
     sample: int
     seconds_max: float
 
-    async def findings(self) -> list[Finding]:
+    async def findings(self) -> list[Diagnosis]:
         """Look at everything, and judge it; each region is opened once."""
         number = system_random().getrandbits(NUMBER_BITS)
-        async with KeptOpen() as opening:
+        async with RegionClients() as opening:
             return await self._found(Looks(SystemClock(), number, self.seconds_max, opening))
 
-    async def _found(self, looks: Looks) -> list[Finding]:
+    async def _found(self, looks: Looks) -> list[Diagnosis]:
         seen = await look_at_all(self.settings, looks, roles=self.roles, only=self.region)
         more: list[Callable[[], Awaitable[Any]]] = [
             partial(passes_seen, seen.settings, clock=looks.clock),
@@ -157,35 +165,37 @@ class _Doctor:
         passes, hot, known = await run_all(jobs, at_once=len(jobs))
         probed = await self._probed(seen, looks) if self.probe else None
         sampled = self.region or seen.settings.home
-        lags = partial(judging.lag_findings, probed, passes, seconds_max=self.seconds_max)
+        lags = partial(region_findings.lag_findings, probed, passes, seconds_max=self.seconds_max)
         return in_order(
             [
-                *table_judging.settings_findings(
+                *table_findings.settings_findings(
                     self.settings,
                     source=self.source,
-                    known=None if isinstance(known, Failed) else known,
+                    known=None if isinstance(known, FailedLook) else known,
                     contract=seen.contract,
                 ),
                 *_key_file_findings(self.settings.signatures.keys),
-                *seen_findings(seen),
+                *findings_of(seen),
                 *lags(regions=seen.settings.regions),
-                *judging.compactor_findings(passes),
-                *judging.unmerged_findings(hot, region=sampled, now=looks.clock.now()),
-                *judging.hot_findings(hot, region=sampled),
+                *region_findings.compactor_findings(passes),
+                *region_findings.unmerged_findings(hot, region=sampled, now=looks.clock.now()),
+                *region_findings.hot_findings(hot, region=sampled),
             ]
         )
 
-    async def _looked(self, seen: Seen, look: Callable[[], Awaitable[Found]]) -> Found | Failed:
-        return await looked(
+    async def _looked(
+        self, seen: FleetObservation, look: Callable[[], Awaitable[Found]]
+    ) -> Found | FailedLook:
+        return await look_within(
             look,
             region=seen.settings.home,
             table=self.settings.table,
             seconds_max=self.seconds_max,
         )
 
-    async def _hot(self, seen: Seen, looks: Looks) -> HotSample:
+    async def _hot(self, seen: FleetObservation, looks: Looks) -> HotSample:
         region = self.region or seen.settings.home
-        async with asked(seen.settings, region, seen.notes[region], looks) as transport:
+        async with ask_region(seen.settings, region, seen.notes[region], looks) as transport:
             return await hot_collections(
                 transport,
                 seen.settings,
@@ -194,14 +204,14 @@ class _Doctor:
                 pages=self.sample,
             )
 
-    async def _probed(self, seen: Seen, looks: Looks) -> list[LagSeen]:
+    async def _probed(self, seen: FleetObservation, looks: Looks) -> list[LagObservation]:
         async with AsyncExitStack() as stack:
             transports = {}
             for region, notes in seen.notes.items():
-                opening = asked(seen.settings, region, notes, looks)
+                opening = ask_region(seen.settings, region, notes, looks)
                 with suppress(*FOREIGN, LedgerError):  # the line of its table reports why
                     transports[region] = await stack.enter_async_context(opening)
-            return await probed(
+            return await probe_lag(
                 transports,
                 table=self.settings.table,
                 clock=looks.clock,
@@ -210,13 +220,13 @@ class _Doctor:
             )
 
 
-def _key_file_findings(path: str | None) -> Iterator[Finding]:
+def _key_file_findings(path: str | None) -> Iterator[Diagnosis]:
     with suppress(OSError):  # one that cannot be read fails each region's line
         if path is not None:
-            yield from table_judging.key_file_findings(path, Path(path).stat().st_mode)
+            yield from table_findings.key_file_findings(path, Path(path).stat().st_mode)
 
 
-def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
+def _show(found: Sequence[Diagnosis], *, title: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
@@ -226,11 +236,15 @@ def _show(found: Sequence[Finding], *, title: str, as_json: bool) -> None:
     ]
     print_grid(Grid(columns, rows, title=title))
     counts = Counter(finding.state for finding in found)
-    named = {State.PROBLEM: "problems", State.WARNING: "warnings", State.UNKNOWN: "unknown"}
+    named = {
+        CheckState.PROBLEM: "problems",
+        CheckState.WARNING: "warnings",
+        CheckState.UNKNOWN: "unknown",
+    }
     say(", ".join(f"{name}: {counts[state]}" for state, name in named.items()))
 
 
-def _said(one: Finding) -> Text:
+def _said(one: Diagnosis) -> Text:
     """Return a finding and what to do in one cell, so that they stay together."""
     lines = [one.what, *([f"to do: {one.do}"] if one.do else [])]
     return Text("\n".join(map(printable, lines)))

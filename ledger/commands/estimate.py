@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
-from ledger.administration.alternatives import Alternative, alternatives
-from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
+from ledger.administration.estimate import (
+    DAY_SECONDS,
+    Alternative,
+    Estimate,
+    Limit,
+    Workload,
+    estimate,
+    estimate_alternatives,
+)
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
@@ -57,7 +64,7 @@ def estimate_command(
     """
     settings = Settings.load(config)
     workload = load.workload(settings)
-    found, others = estimate(workload, settings), alternatives(workload, settings)
+    found, others = estimate(workload, settings), estimate_alternatives(workload, settings)
     if as_json:
         print_json([asdict(found) | {"alternatives": [asdict(other) for other in others]}])
         return

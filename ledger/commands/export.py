@@ -18,13 +18,13 @@ from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
 from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
+from ledger.http.wire.values import entry_fields
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.output import json_line, needing, printable, say, utf8_output
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.wire.values import entry_fields
 
 ROWS = 10_000
 """Entries of one row group of a Parquet file."""
@@ -34,7 +34,7 @@ FIELDS = ("counter", "id", "change", "region", "note", "effective", "count", "re
 app = new_app()
 
 
-class Form(StrEnum):
+class ExportForm(StrEnum):
     """The format of an export."""
 
     JSONL = "jsonl"
@@ -42,7 +42,7 @@ class Form(StrEnum):
     PARQUET = "parquet"
 
 
-class Writer(Protocol):
+class ExportWriter(Protocol):
     """Receives entries one after the other."""
 
     def take(self, row: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def export(
         list[str] | None, typer.Argument(help="Counter ids; without one, the whole table.")
     ] = None,
     *,
-    form: Annotated[Form, typer.Option("--format", help="Output format.")] = Form.JSONL,
+    form: Annotated[ExportForm, typer.Option("--format", help="Output format.")] = ExportForm.JSONL,
     output: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="standard output")
     ] = None,
@@ -77,7 +77,7 @@ def export(
     The file appears under its name once it is complete.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]
-    if form is Form.PARQUET and output is None:
+    if form is ExportForm.PARQUET and output is None:
         raise InvalidInput("a Parquet file needs --output")
     if output is not None:
         check_output(output, force=force)
@@ -85,7 +85,7 @@ def export(
     settings = Settings.load(config)
     place = region_of(settings, region)
 
-    async def call(writer: Writer) -> int:
+    async def call(writer: ExportWriter) -> int:
         written = 0
         async with Ledger.open(settings, region=place) as ledger:
             names = asked or await counters_in(ledger.store)
@@ -142,15 +142,15 @@ async def _entries(ledger: Ledger, counters: Sequence[str]) -> AsyncIterator[Ent
             yield entry
 
 
-def _writer(form: Form, path: Path | None, scale: int, stack: ExitStack) -> Writer:
-    if form is Form.PARQUET and path is not None:
+def _writer(form: ExportForm, path: Path | None, scale: int, stack: ExitStack) -> ExportWriter:
+    if form is ExportForm.PARQUET and path is not None:
         return _Parquet(path, scale, stack)
     file = (
         utf8_output()
         if path is None
         else stack.enter_context(path.open("w", encoding="utf-8", newline=""))
     )
-    return _Csv(file) if form is Form.CSV else _JsonLines(file)
+    return _Csv(file) if form is ExportForm.CSV else _JsonLines(file)
 
 
 class _JsonLines:

@@ -15,6 +15,7 @@ from ledger.core.ids import suffix_of
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
+from ledger.http.wire.values import entry_fields, is_known
 from ledger.ledger import Ledger, live_settings
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
@@ -22,7 +23,6 @@ from ledger.runtime.console_tables import Column, Grid, number, print_grid, pros
 from ledger.runtime.output import print_json, say
 from ledger.totals.history import Bound
 from ledger.totals.total import Total
-from ledger.wire.values import entry_fields, is_known
 from ledger.writing.plan import checked_key
 
 app = new_app()

@@ -8,13 +8,12 @@ import anyio
 import typer
 import yaml
 
-from ledger.commands.local_display import show
-from ledger.commands.local_tables import forget, remember, running_table
+from ledger.commands.local_tables import forget, print_local_table, remember, running_table
 from ledger.commands.outputs import UnlistedForce, check_output, write_output
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
-from ledger.local.options import ENGINES, Options
+from ledger.local.options import ENGINES, LocalOptions
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
@@ -103,7 +102,7 @@ class LocalUpOptions:
     force: UnlistedForce = False
     as_json: AsJson = False
 
-    def of_table(self) -> Options:
+    def of_table(self) -> LocalOptions:
         """Return the options of the table.
 
         Raises:
@@ -113,7 +112,7 @@ class LocalUpOptions:
         if self.config is not None:
             settings = Settings.load(self.config)
             names, table = settings.home_first, settings.table
-        options = Options(
+        options = LocalOptions(
             regions=names,
             lag=self.lag,
             jitter=self.jitter,
@@ -156,7 +155,7 @@ def up(options: LocalUpOptions) -> None:
     anyio.run(_run, options, table)
 
 
-async def _run(options: LocalUpOptions, table: Options) -> None:
+async def _run(options: LocalUpOptions, table: LocalOptions) -> None:
     stop = anyio.Event()
     async with (
         stopped_by_signals(lambda _: stop.set()),
@@ -237,7 +236,7 @@ def status(
 
     Requested states are not problems: pauses, outages, clocks, faults.
     """
-    if show(running_table(control_url, config), as_json=as_json):
+    if print_local_table(running_table(control_url, config), as_json=as_json):
         raise typer.Exit(FAILED)
 
 
@@ -253,7 +252,7 @@ def pause(
     """Hold replication from SOURCE to TARGET: one direction of a partition."""
     world = running_table(control_url, config)
     world.pause(source, target)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -273,7 +272,7 @@ def heal(
         world.heal_all()
     else:
         world.heal(source, target)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -288,7 +287,7 @@ def lag(
     """Change the replication lag of all later writes."""
     world = running_table(control_url, config)
     world.set_lag(seconds, jitter)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -303,7 +302,7 @@ def clock(
     """Set REGION's clock SECONDS ahead of this machine's, below 0 behind, in its answers."""
     world = running_table(control_url, config)
     world.set_clock(region, seconds)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -318,7 +317,7 @@ def outage(
     """Cut REGION off: it answers 503, and nothing replicates to or from it until `off`."""
     world = running_table(control_url, config)
     world.set_outage(region, on=state)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -346,7 +345,7 @@ def lose(
     """
     world = running_table(control_url, config)
     world.lose(region, dropped_after=dropped_after)
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -373,7 +372,7 @@ def fault(
         operations=_split(operations),
         regions=_split(regions),
     )
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)
 
 
 @app.command()
@@ -386,4 +385,4 @@ def reset(
     """
     world = running_table(control_url, config)
     world.reset()
-    show(world, as_json=as_json)
+    print_local_table(world, as_json=as_json)

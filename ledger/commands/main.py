@@ -56,7 +56,7 @@ COMMANDS = (
     ),
     LazyCommand(
         "import",
-        "ledger.commands.importing.import_command",
+        "ledger.commands.imports",
         "Import changes from a file, each exactly once, even if interrupted and repeated.",
     ),
     LazyCommand(
@@ -116,7 +116,7 @@ COMMANDS = (
     ),
     LazyCommand(
         "pipeline",
-        "ledger.commands.pipeline.pipeline_commands",
+        "ledger.commands.pipeline.run",
         "Process a stream of corrected records into exact totals.",
     ),
     LazyCommand("local", "ledger.commands.local", "Run a DynamoDB global table on this machine."),

@@ -14,12 +14,12 @@ from ledger.core import amounts
 from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
+from ledger.http.wire.values import entry_fields
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
-from ledger.wire.values import entry_fields
 
 LOOKS_MAX, LOOK_SECONDS = 40, 0.5
 """Looks at an entry that another region does not show alike yet, and the pause between them."""

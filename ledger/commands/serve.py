@@ -1,5 +1,9 @@
-"""`ledger serve`: the service over HTTP, of one region."""
+"""`ledger serve`: the service over HTTP, of one region.
 
+The table of `ledger serve --local`: a local global table with everything the page can show.
+"""
+
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -9,9 +13,13 @@ from typing import Annotated
 
 import typer
 
+from compactor.job import Compactor
 from ledger.commands.regions import Region, region_of
 from ledger.core.errors import InvalidInput
+from ledger.http.service.access.access import Access, FileAccess, OpenAccess
+from ledger.http.service.options import CONNECTIONS_OF_ADDRESS_MAX, ServiceOptions, Tls
 from ledger.ledger import Ledger
+from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.command_options import spread_options
@@ -20,12 +28,30 @@ from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
 from ledger.runtime.output import needing, say
-from ledger.service.access.keeping import FileAccess
-from ledger.service.access.port import Access, OpenAccess
-from ledger.service.options import CONNECTIONS_OF_ADDRESS_MAX, ServiceOptions, Tls
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.settings.fields import parse_duration
 from ledger.settings.variables import TOKENS_VARIABLE
+
+PASS_SECONDS = 2.0
+"""The wait between two passes of its compactor, so that a new counter is listed soon."""
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def trial_table(regions: Sequence[str]) -> AsyncIterator[Settings]:
+    """Yield the settings of a table that runs meanwhile, with its compactor.
+
+    All counters are in its index and have sums by period.
+    """
+    async with LocalGlobalTable.start(regions=regions) as world, background_tasks() as tasks:
+        settings = world.settings(index=["*"], periods={"*": {}}, budgets={"*": {}})
+        compactor = Compactor(settings)
+        tasks.start_soon(
+            partial(compactor.run_every, PASS_SECONDS, on_error=partial(log.warning, "merging: %s"))
+        )
+        yield settings
+
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 LOCAL_REGIONS = ("us-east-1", "eu-west-1")
@@ -155,13 +181,13 @@ async def _serve(
 ) -> None:
     with needing("`ledger serve`"):
         # Imported here: FastAPI and uvicorn are an extra.
-        from ledger.service.serving import Instance, serve  # noqa: PLC0415
+        from ledger.http.service.server import ServerInstance, serve  # noqa: PLC0415
     async with _settings_of(settings, regions) as chosen:
         instances = []
         for place, region in enumerate(regions):
             registry = program_registry()
             instances.append(
-                Instance(
+                ServerInstance(
                     Ledger.open(chosen, region=region, registry=registry),
                     replace(options, port=options.port + place if options.port else 0),
                     registry,
@@ -180,7 +206,7 @@ async def _settings_of(
     if settings is not None:
         yield settings
         return
-    from ledger.commands.serve_trial import trial_table  # noqa: PLC0415 (few services have one)
+    from ledger.commands.serve import trial_table  # noqa: PLC0415 (few services have one)
 
     async with trial_table(regions) as made:
         yield made

@@ -8,21 +8,21 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as ProgressBar
 
-from ledger.administration.contract import first_values
-from ledger.administration.replica_states import problems
+from ledger.administration.contract_changes import first_values
 from ledger.administration.table import (
     TIMEOUT_SECONDS,
     Patience,
-    Progress,
     Report,
+    TableProgress,
     TableState,
     create_table,
     delete_table,
     table_state,
 )
-from ledger.administration.table_plan import Step, TableView, base_of, check
-from ledger.administration.warm import Warm
-from ledger.commands import contract, sign
+from ledger.administration.table_plan import TableStep, TableView, base_of, check, replica_problems
+from ledger.administration.warm_throughput import WarmThroughput
+from ledger.commands import contract
+from ledger.commands import contract as sign
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.console_tables import Column, Grid, new_console, print_grid
@@ -50,7 +50,7 @@ def create(
         str | None,
         typer.Option(
             metavar="WRITES[,READS]",
-            help="Warm throughput in units a second; charged, and never lowered.",
+            help="WarmThroughput throughput in units a second; charged, and never lowered.",
             show_default="4000,12000, as AWS begins",
         ),
     ] = None,
@@ -73,7 +73,7 @@ def create(
                 chosen,
                 patience=Patience(timeout_seconds=timeout),
                 report=_shown(bar),
-                warm=None if warm is None else Warm.parse(warm),
+                warm=None if warm is None else WarmThroughput.parse(warm),
             )
         _say_taken(state, as_json=as_json)
     if not (markers or states):
@@ -118,7 +118,7 @@ def _is_whole(state: TableState, option: str, *, as_json: bool) -> bool:
     base = base_of(state.views)
     if base and base.warm and not as_json:
         say(f"warm throughput of each replica, a second: {base.warm}")
-    broken = problems(state.views)
+    broken = replica_problems(state.views)
     for problem in broken:
         say(f"problem: {problem}", err=as_json)
     if broken or state.errors:
@@ -212,9 +212,9 @@ def _bar() -> ProgressBar:
 
 def _shown(bar: ProgressBar) -> Report:
     task = bar.add_task("reading every region", total=None)
-    said: set[Step] = set()
+    said: set[TableStep] = set()
 
-    def report(progress: Progress) -> None:
+    def report(progress: TableProgress) -> None:
         bar.update(
             task,
             description=escape(str(progress)),
@@ -235,7 +235,7 @@ def _fields(state: TableState) -> dict[str, Any]:
         "home": state.home,
         "regions": state.views,
         "errors": {region: str(error) for region, error in state.errors.items()},
-        "problems": list(map(str, problems(state.views))),
+        "problems": list(map(str, replica_problems(state.views))),
         "missing": state.left,
     }
 

@@ -7,19 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from ledger.core.errors import InvalidInput
-from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import AsJson, new_app
-from ledger.runtime.console_tables import Column, Grid, print_grid
-from ledger.runtime.output import print_json, say, utc_text
-from ledger.service.access.proxies import ProxyHeader
-from ledger.service.access.token_file import (
+from ledger.http.service.access.proxies import ProxyHeader
+from ledger.http.service.access.token_file import (
     create_token,
     read_tokens,
     revoke_tokens,
     rotate_token,
     set_proxy,
 )
-from ledger.service.access.tokens import SCOPES, TokenRecord, checked_grant
+from ledger.http.service.access.tokens import SCOPES, TokenRecord, checked_grant
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import AsJson, new_app
+from ledger.runtime.console_tables import Column, Grid, print_grid
+from ledger.runtime.output import print_json, say, utc_text
 from ledger.settings.fields import parse_duration
 from ledger.settings.variables import TOKENS_VARIABLE
 

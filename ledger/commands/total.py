@@ -13,6 +13,7 @@ from ledger.commands.options import iso_bound
 from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
+from ledger.http.wire.values import is_known, periods_fields, total_fields
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
@@ -21,7 +22,6 @@ from ledger.runtime.output import print_json, say
 from ledger.settings import Settings
 from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.total import Total
-from ledger.wire.values import is_known, periods_fields, total_fields
 
 UNKNOWN = "unknown"
 """Shown for a counter of which the region has nothing: no change, no net."""

@@ -6,9 +6,14 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.administration.archive.checking import ArchiveCheck, Restored, Wrong, archived_in
-from ledger.administration.findings import Finding
-from ledger.administration.verifying import Progress, Verification
+from ledger.administration.archive.check import (
+    ArchiveCheck,
+    ArchiveFault,
+    RestoredCollection,
+    archived_in,
+)
+from ledger.administration.collection_findings import CollectionFinding
+from ledger.administration.verification import Verification, VerifyProgress
 from ledger.commands.archive import opened
 from ledger.commands.options import iso_time
 from ledger.contract.open_regions import open_table
@@ -56,7 +61,7 @@ def verify(
         raise InvalidInput("--restored is about the archive: give --archive, too")
     asked = [keys.checked_counter(counter) for counter in counters or ()]
 
-    def show(finding: Finding) -> None:
+    def show(finding: CollectionFinding) -> None:
         if as_json:
             print_json([_fields(finding)])
         else:
@@ -77,7 +82,7 @@ async def _check_opens(settings: Settings) -> None:
         pass
 
 
-async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Progress:
+async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> VerifyProgress:
     clock = SystemClock()
     async with open_table(settings, clock=clock) as table:
         verification = Verification(table.stores, table.view.current, clock, show)
@@ -90,7 +95,7 @@ async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Pro
     return verification.progress
 
 
-def _restored(text: str) -> Restored:
+def _restored(text: str) -> RestoredCollection:
     """Return the restore that an option names.
 
     Raises:
@@ -100,18 +105,18 @@ def _restored(text: str) -> Restored:
     moment, until = iso_time("--restored", first), iso_time("--restored", last)
     if moment is None or until is None or moment > until:
         raise InvalidInput(f"--restored must be two times, TIME/UNTIL, in order, got {text!r}")
-    return Restored(moment, until)
+    return RestoredCollection(moment, until)
 
 
 async def _check_archive(
     settings: Settings,
     counters: Sequence[str],
-    restores: Sequence[Restored],
+    restores: Sequence[RestoredCollection],
     as_json: bool,  # noqa: FBT001
 ) -> int:
     """Check the archive against the nets of all regions; return how many problems there are."""
 
-    def show(wrong: Wrong) -> None:
+    def show(wrong: ArchiveFault) -> None:
         if as_json:
             print_json(
                 [{"kind": "archive", "damage": True, "where": wrong.where, "text": wrong.text}]
@@ -143,13 +148,13 @@ async def _check_archive(
     return check.wrong
 
 
-async def _show_progress(progress: Progress) -> None:
+async def _show_progress(progress: VerifyProgress) -> None:
     while True:  # until cancelled
         await anyio.sleep(PROGRESS_SECONDS)
         say(f"so far {_summary(progress)}", err=True)
 
 
-def _summary(progress: Progress) -> str:
+def _summary(progress: VerifyProgress) -> str:
     harmless = progress.findings - progress.damage
     return (
         f"{progress.collections:,} collections and {progress.items:,} items compared:"
@@ -157,13 +162,13 @@ def _summary(progress: Progress) -> str:
     )
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: CollectionFinding) -> str:
     where = f"{finding.partition!r} in {', '.join(finding.regions)}"
     item = f", item {finding.sort_key!r}" if finding.sort_key else ""
     return f"{finding.kind}: {where}{item}: {finding.text}"
 
 
-def _fields(finding: Finding) -> dict[str, Any]:
+def _fields(finding: CollectionFinding) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "damage": finding.is_damage,

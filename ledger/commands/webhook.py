@@ -1,16 +1,22 @@
-"""`ledger webhook`: deliver webhooks, show their progress, send refused events again."""
+"""`ledger webhook`: deliver webhooks, show their progress, send refused events again.
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+The worker of webhooks as commands run it: in the home region, beside the command's work.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
 
-from ledger.commands.delivering import delivering, home_of, sender
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.ledger import Ledger
+from ledger.http.webhooks.events import Ended, of_test
+from ledger.http.webhooks.hooks import Hook, read_hooks
+from ledger.http.webhooks.metrics import WebhookMetrics
+from ledger.http.webhooks.progress_items import ProgressItems, new_stamp
+from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.console_tables import Column, Grid, print_grid
@@ -18,14 +24,73 @@ from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
 from ledger.runtime.metrics_server import Health, MetricsServer, keep_beating, serve_metrics
-from ledger.runtime.output import print_json, say
+from ledger.runtime.output import needing, print_json, say
+from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
-from ledger.webhooks.events import Ended, of_test
-from ledger.webhooks.hooks import Hook, read_hooks
-from ledger.webhooks.keeping import Kept, new_stamp
-from ledger.webhooks.metrics import WebhookMetrics
+from ledger.table import Table
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ledger.http.webhooks.sender import EventSender
+
+
+@asynccontextmanager
+async def sender(metrics: WebhookMetrics) -> AsyncIterator["EventSender"]:
+    """Open the senders of events.
+
+    Raises:
+        PackageMissing: httpx is not installed.
+    """
+    with needing("sending webhooks"):
+        from ledger.http.webhooks.worker import senders  # noqa: PLC0415 (httpx is an extra)
+    async with senders(services=Services.of(), metrics=metrics) as made:
+        yield made
+
+
+async def home_of(settings: Settings) -> str:
+    """Return the home by the table's contract, which a file need not name: webhooks are kept there.
+
+    Raises:
+        LedgerError: the table cannot be opened.
+    """
+    async with Ledger.open(settings) as ledger:
+        return live_settings(ledger).current.home
+
+
+@asynccontextmanager
+async def open_delivery(
+    settings: Settings, hooks: Mapping[str, Hook], registry: "CollectorRegistry | None" = None
+) -> AsyncIterator[str]:
+    """Deliver webhooks while the body runs, whenever no other process does; yield the home.
+
+    Deliveries under way at the end are abandoned: the next worker delivers them again.
+
+    Raises:
+        LedgerError: the table cannot be opened, or a secret cannot be used.
+    """
+    metrics = WebhookMetrics.of(registry)
+    home = await home_of(settings)
+    async with (
+        sender(metrics) as made,
+        Table.open(settings, region=home) as table,
+        background_tasks() as tasks,
+    ):
+        from ledger.http.webhooks.worker import LEASE, Worker  # noqa: PLC0415 (as above)
+
+        worker = Worker(
+            table.ledger,
+            list(hooks.values()),
+            made,
+            lease=table.lease(LEASE),
+            services=Services.of(),
+            metrics=metrics,
+        )
+        tasks.start_soon(worker.run)
+        yield home
+
 
 app = new_app(about="Deliver webhooks; show how far they came; send again what was not taken.")
 
@@ -65,7 +130,7 @@ def run(
         ended = anyio.Event()
         async with (
             stopped_by_signals(lambda _: ended.set()),
-            delivering(settings, hooks, registry) as home,
+            open_delivery(settings, hooks, registry) as home,
             background_tasks() as tasks,
         ):
             tasks.start_soon(keep_beating, health)
@@ -85,7 +150,8 @@ def list_(file: HooksFile, *, config: Config = None, as_json: AsJson = False) ->
     async def call() -> list[dict[str, Any]]:
         async with Ledger.open(settings, region=await home_of(settings)) as ledger:
             return [
-                await _described(Kept(ledger.store, name), hook) for name, hook in hooks.items()
+                await _described(ProgressItems(ledger.store, name), hook)
+                for name, hook in hooks.items()
             ]
 
     rows = anyio.run(call)
@@ -95,7 +161,7 @@ def list_(file: HooksFile, *, config: Config = None, as_json: AsJson = False) ->
         _print(("webhook", "on", "counters", "saved", "dead", "disabled"), rows)
 
 
-async def _described(kept: Kept, hook: Hook) -> dict[str, Any]:
+async def _described(kept: ProgressItems, hook: Hook) -> dict[str, Any]:
     position = await kept.position()
     return {
         "webhook": hook.name,
@@ -122,7 +188,7 @@ def dead(name: Name, *, config: Config = None, as_json: AsJson = False) -> None:
                     "said": letter.said,
                     "body": letter.event.body.decode(),
                 }
-                async for letter in Kept(ledger.store, name).dead()
+                async for letter in ProgressItems(ledger.store, name).dead()
             ]
 
     rows = anyio.run(call)
@@ -155,7 +221,7 @@ def redeliver(
             Ledger.open(settings, region=await home_of(settings)) as ledger,
             sender(WebhookMetrics()) as made,
         ):
-            kept = Kept(ledger.store, name)
+            kept = ProgressItems(ledger.store, name)
             async for letter in kept.dead():
                 if events and letter.event.id not in events:
                     continue
@@ -205,7 +271,7 @@ def enable(name: Name, *, config: Config = None, as_json: AsJson = False) -> Non
 
     async def call() -> bool:
         async with Ledger.open(settings, region=await home_of(settings)) as ledger:
-            kept = Kept(ledger.store, name)
+            kept = ProgressItems(ledger.store, name)
             position = await kept.position()
             if position.disabled is None:
                 return False

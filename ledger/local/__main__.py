@@ -2,8 +2,8 @@
 
 import sys
 
-from ledger.local.child import child_main
 from ledger.local.global_table import LocalGlobalTable
+from ledger.local.process import child_main
 
 if __name__ == "__main__":
     sys.exit(child_main(sys.argv[1:], LocalGlobalTable.start))

@@ -13,17 +13,16 @@ from ledger.administration.table import Patience, create_table
 from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.contract_item import terms_to_values
 from ledger.core.errors import LocalTableError, SettingsError
-from ledger.local.child import start_child, stop_child
-from ledger.local.control import Control, control_by_http
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
-from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
+from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, LocalOptions
+from ledger.local.process import Control, control_by_http, start_child, stop_child
 from ledger.runtime.supervised import ForkOwner
 from ledger.settings import Settings
 from ledger.settings.fields import LIVES_OF_A_HOLD
 from ledger.settings.groups import Seconds
 
 if TYPE_CHECKING:
-    from ledger.local.server import Server
+    from ledger.local.server import LocalServer
 
 CREATE_POLL_SECONDS = 0.05
 SHORTEST_SECONDS = 1e-6
@@ -79,7 +78,7 @@ class LocalGlobalTable:
         Raises:
             LocalTableError: an option is wrong, a port is taken, or the engine is not there.
         """
-        options = Options(
+        options = LocalOptions(
             regions=tuple(regions),
             lag=lag,
             jitter=jitter,
@@ -299,13 +298,13 @@ class LocalGlobalTable:
         await anyio.to_thread.run_sync(self.settings)
 
 
-def _server(options: Options) -> "Server":
-    from ledger.local.server import Server  # noqa: PLC0415 (heavy: users of real regions do without)
+def _server(options: LocalOptions) -> "LocalServer":
+    from ledger.local.server import LocalServer  # noqa: PLC0415 (heavy: users of real regions do without)
 
-    return Server(options)
+    return LocalServer(options)
 
 
-def _control_in_process(server: "Server") -> Control:
+def _control_in_process(server: "LocalServer") -> Control:
     owner = ForkOwner()
 
     def control(name: str, body: Mapping[str, Any]) -> dict[str, Any]:

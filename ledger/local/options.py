@@ -14,7 +14,7 @@ PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LocalOptions:
     """The options that a local global table is started with. Times in seconds.
 
     `ports` are those of the regions, in their order; 0 means any free port. `data` is the folder

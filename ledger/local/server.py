@@ -28,9 +28,9 @@ from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import Listeners, control_handler, region_handler
 from ledger.local.front.faults import Fault, FaultRule, Faults
 from ledger.local.front.streams import Streams
-from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
+from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, LocalOptions, check_delay
 from ledger.local.replication.journal import Journal
-from ledger.local.replication.links import Hold, Link, described
+from ledger.local.replication.links import Link, LinkHold, described
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import LinkDelays, Replicator
 from ledger.local.status import regions_status, replication_status
@@ -46,10 +46,10 @@ CLOCK_SECONDS_MAX = 86_400
 _Result = TypeVar("_Result")
 
 
-class Server:
+class LocalServer:
     """A running local global table; every method may be called from any thread."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: LocalOptions) -> None:
         options.check()
         self.options = options
         self.endpoints: dict[str, str] = {}
@@ -250,12 +250,12 @@ class Server:
         if on:
             self._regions.outages.add(region)
             for link in links:
-                await link.hold(Hold.OUTAGE)
+                await link.hold(LinkHold.OUTAGE)
             return
         self._regions.outages.discard(region)
         for link in links:
             if not self._regions.outages & {link.source, link.target}:
-                link.release(Hold.OUTAGE)
+                link.release(LinkHold.OUTAGE)
 
     async def _lose(self, region: str, dropped_after: object) -> None:
         seconds = dropped_after
@@ -273,9 +273,9 @@ class Server:
     async def _hold_links(self, body: Mapping[str, Any], *, held: bool) -> None:
         for link in self._links(body):
             if held:
-                await link.hold(Hold.PAUSED)
+                await link.hold(LinkHold.PAUSED)
             else:
-                link.release(Hold.PAUSED)
+                link.release(LinkHold.PAUSED)
 
     def _set_clock(self, region: object, seconds: object) -> None:
         name = self._region(region)

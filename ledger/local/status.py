@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from ledger.local.engines.port import shown_key
-from ledger.local.replication.links import Failure, Hold, Link
+from ledger.local.replication.links import Link, LinkFailure, LinkHold
 from ledger.local.replication.regions import Gone, Regions, Restart
 from ledger.local.replication.replicator import Replicator
 from ledger.runtime.output import utc_text
@@ -23,7 +23,7 @@ def replication_status(replicator: Replicator) -> dict[str, Any]:
         "jitter": replicator.delays.jitter,
         "queued": {_pair(link): link.waiting for link in links},
         "states": {_pair(link): _state(link) for link in links},
-        "paused": [[link.source, link.target] for link in links if Hold.PAUSED in link.holds],
+        "paused": [[link.source, link.target] for link in links if LinkHold.PAUSED in link.holds],
         "failing": sum(len(link.failures) for link in links),
         "failures": [
             _failure(link, failure)
@@ -77,11 +77,11 @@ def _pair(link: Link) -> str:
 
 def _state(link: Link) -> str:
     if link.holds:
-        return str(max(link.holds, key=list(Hold).index))
+        return str(max(link.holds, key=list(LinkHold).index))
     return "failing" if link.failures else "up"
 
 
-def _failure(link: Link, failure: Failure) -> dict[str, Any]:
+def _failure(link: Link, failure: LinkFailure) -> dict[str, Any]:
     shipment = failure.shipment
     return {
         "source": link.source,

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from ledger.local.engines.port import Engine, KeyToken, shown_key
 from ledger.local.front.catalog import Catalog
-from ledger.local.replication.links import Hold, Link, described, doubled
+from ledger.local.replication.links import Link, LinkHold, described, doubled
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
@@ -60,11 +60,11 @@ class Supervisor:
             self._regions.lose(region, reason, now=time.time())
             _LOG.warning("%s is unavailable: %s", region, reason)
             for link in self._links_to(region):
-                await link.hold(Hold.UNAVAILABLE)
+                await link.hold(LinkHold.UNAVAILABLE)
             await asyncio.sleep(self._wait(self._recent_restarts(region)))
             await self._bring_back(region)
             for link in self._links_to(region):
-                link.release(Hold.UNAVAILABLE)
+                link.release(LinkHold.UNAVAILABLE)
 
     def _links_to(self, region: str) -> list[Link]:
         return [link for link in self._replicator.links if link.target == region]

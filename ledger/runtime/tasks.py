@@ -1,4 +1,7 @@
-"""Task groups that raise a single error, not a group: the rest of the code catches by type."""
+"""Task groups that raise a single error, not a group: the rest of the code catches by type.
+
+A sleep that a stop ends early.
+"""
 
 import asyncio
 from collections.abc import (
@@ -17,6 +20,8 @@ from typing import Any, TypeVar, cast
 import anyio
 import anyio.abc
 import anyio.lowlevel
+
+from ledger.runtime.clock import Clock
 
 Result = TypeVar("Result")
 
@@ -134,3 +139,19 @@ def _in_order(results: dict[int, Result], count: int) -> list[Result]:
         # Cancelled just as a scope in a job ended: anyio mistakes one for the other, and continues.
         raise anyio.get_cancelled_exc_class()
     return [results[place] for place in range(count)]
+
+
+async def sleep_or_stop(clock: Clock, seconds: float, stop: anyio.Event) -> bool:
+    """Sleep until the time is over or `stop` is set; return whether it is set."""
+    if seconds <= 0 or stop.is_set():
+        return stop.is_set()
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            await stop.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        await clock.sleep(seconds)
+        tasks.cancel_scope.cancel()
+    return stop.is_set()

@@ -30,7 +30,7 @@ from support.strangers import (
 )
 
 from ledger import Ledger, LedgerError, Settings
-from ledger.administration.contract import establish
+from ledger.administration.contract_changes import establish
 from ledger.administration.table import Patience, create_table
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry

@@ -18,7 +18,7 @@ from time import process_time
 from lab.pipeline_demo.options import CATEGORIES, DESKS, PLACES, RISKS
 from prometheus_client import CollectorRegistry
 
-from ledger.administration.contract import establish
+from ledger.administration.contract_changes import establish
 from ledger.local.engines.dynoxide import lone_table
 from ledger.pipeline.file_runs import open_stores
 from ledger.pipeline.metrics import PipelineMetrics

@@ -3,9 +3,9 @@
 import pytest
 from support.engines import empty_table, settings_of
 
-from ledger.administration.diagnosis.asking import Looks
-from ledger.administration.diagnosis.observing import look_at_all
-from ledger.administration.diagnosis.trials import ATTRIBUTE, trials_of
+from ledger.administration.diagnosis.observer import look_at_all
+from ledger.administration.diagnosis.permission_trials import ATTRIBUTE, trials_of
+from ledger.administration.diagnosis.region_client import Looks
 from ledger.administration.templates import Role
 from ledger.core.entry import Item
 from ledger.runtime.clock import SystemClock

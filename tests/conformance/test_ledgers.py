@@ -12,8 +12,8 @@ from conformance.ledger_suite import LedgerSuite, Made
 from support.serving import SERVICE, served
 from support.sockets import listening
 
-from ledger.client import Ledger
-from ledger.client import sync as client_sync
+from ledger.http.client import Ledger
+from ledger.http.client import sync as client_sync
 from ledger.testing import MemoryGlobalTable
 
 BODY_MAX = 1_000_000
@@ -107,20 +107,20 @@ class TestPlainLibrary(LedgerSuite):
 
 
 class TestService(LedgerSuite):
-    """`ledger.client.Ledger`, straight to the service's application."""
+    """`ledger.http.client.Ledger`, straight to the service's application."""
 
     way = staticmethod(straight)
 
 
 @pytest.mark.slow
 class TestClient(LedgerSuite):
-    """`ledger.client.Ledger`, over a socket to uvicorn."""
+    """`ledger.http.client.Ledger`, over a socket to uvicorn."""
 
     way = staticmethod(over_a_socket)
 
 
 @pytest.mark.slow
 class TestPlainClient(LedgerSuite):
-    """`ledger.client.sync.Ledger`, over a socket to uvicorn."""
+    """`ledger.http.client.sync.Ledger`, over a socket to uvicorn."""
 
     way = staticmethod(plain_over_a_socket)

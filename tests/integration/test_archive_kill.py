@@ -18,8 +18,8 @@ from support.killed_compactor import ENDED, KILLED
 from support.killing import write_settings
 from support.worlds import open_ledgers, totals
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
-from ledger.administration.archive.sweeping import SWEPT_AGE, sweep
+from ledger.administration.archive.check import ArchiveCheck, ArchiveFault, archived_in
+from ledger.administration.archive.cleanup import SWEPT_AGE, sweep
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.opening import open_places
 from ledger.core.entry import entry_id, entry_item
@@ -101,7 +101,7 @@ class Trial:
 
     async def verify(self) -> ArchiveCheck:
         """Check the whole archive, as `ledger verify --archive` does."""
-        wrong: list[Wrong] = []
+        wrong: list[ArchiveFault] = []
         check = ArchiveCheck(self.stores, HOME, self.places, wrong.append)
         await check.whole(archived_in(self.stores[HOME]))
         assert wrong == []

@@ -14,8 +14,8 @@ import pytest
 from support.worlds import merge_all
 
 from compactor import Compactor
-from ledger.administration.archive.checking import ArchiveCheck, Wrong
-from ledger.administration.archive.rebuilding import Rebuild
+from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
+from ledger.administration.archive.rebuild import Rebuild
 from ledger.archive.places.opening import open_places
 from ledger.core.values import Entry
 from ledger.demo.harness.options import REGIONS, LabOptions
@@ -105,7 +105,7 @@ async def test_statements_of_a_bank(tmp_path: Path) -> None:
                 assert (opening.value, closing.value) == (before, before + sum(here))
                 before = closing.value
             assert (await ledger.total(account, max_age=0)).value == before
-        wrong: list[Wrong] = []
+        wrong: list[ArchiveFault] = []
         async with open_places([url], clock=clock) as places:
             check = ArchiveCheck(table.stores, REGIONS[0], places, wrong.append)
             await check.run(accounts)

@@ -13,7 +13,7 @@ from support.commands import Desk, Ran, items_of, open_desk, run_command_here
 from support.replicas import client_of, remove_replica
 from support.strangers import answering
 
-from ledger.administration.diagnosis.trials import ATTRIBUTE, trials_of
+from ledger.administration.diagnosis.permission_trials import ATTRIBUTE, trials_of
 from ledger.administration.templates import Role
 from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item, contract_key
 from ledger.core.hints import hint_for

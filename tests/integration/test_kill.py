@@ -19,7 +19,7 @@ from support.ledgers import seeded
 from support.worlds import counted_items, entries_left, is_net, merge_all, open_ledgers, totals
 
 from compactor import Compactor
-from compactor.observe import lease_name
+from compactor.observation import lease_name
 from ledger.core.entry import entry_of
 from ledger.demo.harness.probes import Probe
 from ledger.demo.harness.tagged import CHANGES_MAX

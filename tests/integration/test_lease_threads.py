@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from compactor import Compactor
-from compactor.observe import lease_name
+from compactor.observation import lease_name
 from compactor.report import CompactorReport
 from ledger import Table, sync
 from ledger.core.entry import Key

@@ -10,7 +10,7 @@ from support.replicas import remove_replica
 
 from compactor import Compactor
 from ledger import ContractConflict, Table
-from ledger.administration.contract import contract_writer, refined
+from ledger.administration.contract_changes import contract_writer, refined
 from ledger.contract.wait_report import Waiting
 from ledger.core.contract_item import Contract
 from ledger.local import LocalGlobalTable

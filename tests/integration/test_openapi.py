@@ -17,8 +17,8 @@ from support import needs
 from support.serving import served
 from support.sockets import listening
 
-from ledger.service.access.port import OpenAccess
-from ledger.service.access.tokens import SCOPES, Grant
+from ledger.http.service.access.access import OpenAccess
+from ledger.http.service.access.tokens import SCOPES, TokenGrant
 from ledger.testing import MemoryGlobalTable
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
@@ -32,10 +32,10 @@ EXAMPLES_MAX = 5
 class OneToken(OpenAccess):
     """Lets in whoever has the token."""
 
-    def grant(self, authorization: str | None) -> Grant | None:
+    def grant(self, authorization: str | None) -> TokenGrant | None:
         """Return what a caller may do."""
         allowed = authorization == f"Bearer {TOKEN}"
-        return Grant("test", frozenset(SCOPES)) if allowed else None
+        return TokenGrant("test", frozenset(SCOPES)) if allowed else None
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from support.examples import ROOT, pages
 from support.shared_builds import built_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.tools("sphinx")]
-PUBLIC = ("ledger", "ledger.client", "ledger.testing", "compactor")
+PUBLIC = ("ledger", "ledger.http.client", "ledger.testing", "compactor")
 
 
 class Assets(HTMLParser):

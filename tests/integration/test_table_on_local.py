@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.administration.table import Patience, connect, create_table, delete_table, table_state
-from ledger.administration.table_plan import Kind
+from ledger.administration.table_plan import StepKind
 from ledger.commands import table as table_commands
 from ledger.core.errors import AccessDenied, RequestRefused, TableMissing, Unreachable
 from ledger.local import LocalGlobalTable
@@ -29,7 +29,7 @@ REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-1"]
 QUICK = Patience(poll_seconds=0.02)
 
 
-async def created(settings: Settings) -> list[Kind]:
+async def created(settings: Settings) -> list[StepKind]:
     """Create the table, away from the event loop that serves it, and give the steps taken."""
     state = await anyio.to_thread.run_sync(lambda: create_table(settings, patience=QUICK))
     assert state.left == ()
@@ -41,8 +41,11 @@ async def test_the_table_is_made_once_and_replicates() -> None:
     async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
         settings = world.settings()
         assert await created(settings) == [
-            Kind.CREATE, *[Kind.REPLICA] * 2, *[Kind.RECOVERY] * 3, *[Kind.PROTECT] * 3,
-        ]  # fmt: skip
+            StepKind.CREATE,
+            *[StepKind.REPLICA] * 2,
+            *[StepKind.RECOVERY] * 3,
+            *[StepKind.PROTECT] * 3,
+        ]
         assert await created(settings) == []
         item = {"pk": {"S": "a"}, "sk": {"S": "b"}}
         clients = connect(settings)
@@ -65,7 +68,7 @@ async def test_what_is_missing_is_finished() -> None:
         await created(
             settings.replace(regions={name: settings.regions[name] for name in REGIONS[:2]})
         )
-        assert await created(settings) == [Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
+        assert await created(settings) == [StepKind.REPLICA, StepKind.RECOVERY, StepKind.PROTECT]
 
 
 async def test_time_to_live_is_turned_on_for_all_replicas() -> None:
@@ -74,7 +77,7 @@ async def test_time_to_live_is_turned_on_for_all_replicas() -> None:
         settings = world.settings()
         await created(settings)
         expiring = settings.replace(time_to_live=True)
-        assert await created(expiring) == [Kind.EXPIRY]
+        assert await created(expiring) == [StepKind.EXPIRY]
         assert await created(expiring) == []
         state = await anyio.to_thread.run_sync(lambda: table_state(expiring))
         assert {view.expires for view in state.views.values() if view} == {"~expires"}
@@ -166,7 +169,7 @@ async def test_markers_have_a_table_that_is_made_and_replicates() -> None:
     """The operator makes it beside the counters' own; it has time to live, and replicas."""
     async with LocalGlobalTable.start(regions=REGIONS) as world:
         settings = world.settings().replace(marker_table="markers")
-        assert Kind.EXPIRY in await created(settings.for_markers())
+        assert StepKind.EXPIRY in await created(settings.for_markers())
         async with Table.open(settings, region="us-east-1") as table:
             stock = table.counter("stock", method="marker")
             assert isinstance(await stock.add(5, token="t"), Applied)

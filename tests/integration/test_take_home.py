@@ -9,9 +9,9 @@ import pytest
 from support.replicas import remove_replica
 
 from compactor import Compactor
-from compactor.taking import take_home, without_lost
+from compactor.home_takeover import take_home, without_lost
 from ledger import ContractChangeRefused, ContractConflict, InvalidInput, Table
-from ledger.administration.contract import show
+from ledger.administration.contract_changes import show
 from ledger.contract.wait_report import Waiting
 from ledger.core.contract_item import Contract
 from ledger.local import LocalGlobalTable

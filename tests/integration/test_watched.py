@@ -34,12 +34,12 @@ from support.replicas import client_of
 from support.strangers import answering
 
 from ledger import Ledger, Settings, Table
-from ledger.commands.delivering import delivering
+from ledger.commands.webhook import open_delivery
 from ledger.core.errors import LedgerError
+from ledger.http.webhooks import worker
 from ledger.local import Fault, LocalGlobalTable
 from ledger.runtime.metrics_server import MetricsServer, serve_metrics
 from ledger.runtime.tasks import background_tasks
-from ledger.webhooks import worker
 
 pytestmark = [
     pytest.mark.slow,
@@ -298,7 +298,7 @@ async def deliveries(settings: Settings) -> AsyncIterator[MetricsServer]:
             url = stack.enter_context(answering((status, "text/plain", b"")))
             hooks[name] = hook_of(name=name, url=url, private=True)
         page = stack.enter_context(serve_metrics(0, registry))
-        await stack.enter_async_context(delivering(settings, hooks, registry))
+        await stack.enter_async_context(open_delivery(settings, hooks, registry))
         yield page
 
 

@@ -18,14 +18,14 @@ from support.commands import Ran, run_command_here
 from support.hooks import SECRET
 
 from ledger import Ledger
-from ledger.commands.delivering import delivering
+from ledger.commands.webhook import open_delivery
+from ledger.http.webhooks.events import HookEvent
+from ledger.http.webhooks.hooks import read_hooks
+from ledger.http.webhooks.progress_items import ProgressItems
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings.model import CONTRACTED
 from ledger.store.connections import open_store
-from ledger.webhooks.events import Event
-from ledger.webhooks.hooks import read_hooks
-from ledger.webhooks.keeping import Kept
 
 FILE = "hooks.yaml"
 
@@ -91,8 +91,8 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         assert (tried.status, tried.out) == (0, "high: delivered, 200\n")
         registries = [CollectorRegistry(), CollectorRegistry()]
         async with (
-            delivering(settings, read, registries[0]),
-            delivering(settings, read, registries[1]),
+            open_delivery(settings, read, registries[0]),
+            open_delivery(settings, read, registries[1]),
             Ledger.open(settings, region="eu-west-1") as away,
         ):
             await until(lambda: saved(run), 2)
@@ -105,9 +105,11 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         assert [body["data"]["counter"] for body in came] == ["stock-1"] * 5
         assert refused[1]["data"]["total"] == "5"
         assert json_rows(await run("dead", "high", "--json")) == []
-        lost = Event("msg_lost", orjson.dumps({"type": "total.crossed"}))
+        lost = HookEvent("msg_lost", orjson.dumps({"type": "total.crossed"}))
         async with open_store(settings, settings.home) as store:
-            await Kept(store, "high").put_dead(lost, "500 (tried 10 times)", SystemClock().now())
+            await ProgressItems(store, "high").put_dead(
+                lost, "500 (tried 10 times)", SystemClock().now()
+            )
         (letter,) = json_rows(await run("dead", "high", "--json"))
         assert letter["said"] == "500 (tried 10 times)"
         again = await run("redeliver", FILE, "high", "--json")
@@ -118,7 +120,7 @@ async def test_events_are_delivered_and_what_is_left_is_shown_and_sent_again(
         assert (await run("dead", "high")).out.count("msg_") == 0
         assert (await run("enable", "high")).out == "high: enabled\n"
         assert (await run("enable", "high")).out == "high: it was not disabled\n"
-        async with delivering(settings, read):  # from the crossing that was answered by 410
+        async with open_delivery(settings, read):  # from the crossing that was answered by 410
             await until(lambda: count(refused), 5)
         assert refused[4] == refused[1]
         unknown = await run("test", FILE, "none")

@@ -25,7 +25,7 @@ from support.merging import (
 from support.strategies import money
 from support.tiers import few_fast
 
-from compactor.plan import Observation, Plan, decide
+from compactor.merge_plan import MergePlan, Observation, plan_merge
 from ledger.core.entry import entry_id
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -197,7 +197,7 @@ def nets(draw: st.DrawFn, made: list[EntryId]) -> NetChange:
     return NetChange(draw(money()), count, merged, "v1", "", HOME)
 
 
-def _after(shown: Collection, plan: Plan, *, deleted: bool, folded: bool) -> Collection:
+def _after(shown: Collection, plan: MergePlan, *, deleted: bool, folded: bool) -> Collection:
     """Return what a region shows once some of a plan has arrived there."""
     gone = set(plan.deletes) if deleted else set()
     entries = {key: change for key, change in shown.entries.items() if key not in gone}
@@ -208,7 +208,7 @@ def _after(shown: Collection, plan: Plan, *, deleted: bool, folded: bool) -> Col
 def test_plan_changes_no_total(observation: Observation, fold_max: int) -> None:
     """Deletes and fold of any plan, arrived or not in any region, leave its total as it was."""
     rules = replace(RULES, fold_max=fold_max, fold_min=1)
-    plan = decide(observation, rules, now=NOW, version="v2")
+    plan = plan_merge(observation, rules, now=NOW, version="v2")
     for shown in observation.views.values():
         for deleted in (False, True):
             for folded in (False, True):
@@ -219,7 +219,7 @@ def test_plan_changes_no_total(observation: Observation, fold_max: int) -> None:
 @given(observation=observations())
 def test_plan_counts_what_it_folds(observation: Observation) -> None:
     """The net's count grows by the entries folded, its ids stay in order and within `fold_max`."""
-    plan = decide(observation, RULES, now=NOW, version="v2")
+    plan = plan_merge(observation, RULES, now=NOW, version="v2")
     if plan.fold is None:
         assert plan.folded == 0
         return

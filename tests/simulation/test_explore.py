@@ -18,7 +18,7 @@ from proof.simulator.explorer.walk import explore
 from support.tiers import with_slow
 from typer.testing import CliRunner
 
-from compactor import plan
+from compactor import merge_plan
 
 SMALL = {
     "one leader": (Case(entries=2), 334),
@@ -103,7 +103,7 @@ def test_only_the_broken_rule_is_to_blame(name: str) -> None:
 
 def test_a_broken_line_of_the_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the plan took what any region shows for what all of them show, this would show it."""
-    monkeypatch.setattr(plan, "all", any, raising=False)
+    monkeypatch.setattr(merge_plan, "all", any, raising=False)
     assert "counts" in explore(Case(entries=2)).wrong
 
 

@@ -21,7 +21,7 @@ from proof.simulator.explorer.walk import walk_through
 from support.tiers import LONG, with_slow
 from typer.testing import CliRunner
 
-from compactor.plan import Observation, Rules
+from compactor.merge_plan import MergeRules, Observation
 from compactor.succession import Succession
 
 STATES = {
@@ -150,7 +150,7 @@ def test_everything_can_be_finished_from_everywhere(name: str) -> None:
     assert can == seen
 
 
-def _of_the_oldest(observation: Observation, rules: Rules, version: str) -> Succession:
+def _of_the_oldest(observation: Observation, rules: MergeRules, version: str) -> Succession:
     """Take over the oldest version that any region shows of the net."""
     found = succeed_now(observation, rules, version)
     nets = [net for view in observation.views.values() if (net := view.net) is not None]

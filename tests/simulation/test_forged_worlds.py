@@ -20,7 +20,7 @@ def test_no_total_is_what_a_forger_says(seed: int) -> None:
     result = run_seed(seed, is_traced=True)
     assert result.violation is None
     assert any("put forged ~net#" in line for line in result.trace)
-    assert any("signer-" in line and "SignedNets" in line for line in result.trace)
+    assert any("signer-" in line and "NetSigning" in line for line in result.trace)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from proof.simulator.scenario import draw
 from proof.simulator.stranger import bad_item, is_strange
 from proof.simulator.world import World
 
-from compactor.taking import check_removed
+from compactor.home_takeover import check_removed
 from ledger.core.entry import entry_of, net_of
 from ledger.core.errors import ContractChangeRefused, DamagedItem, Unreachable
 from ledger.core.keys import generation_of

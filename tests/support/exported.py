@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from compactor.metrics import CompactorMetrics
 from ledger.archive.metrics import ArchiveMetrics
+from ledger.http.service.metrics import ServiceMetrics
+from ledger.http.webhooks.metrics import WebhookMetrics
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.runtime.metrics import Metrics
-from ledger.service.metrics import ServiceMetrics
-from ledger.webhooks.metrics import WebhookMetrics
 
 SUFFIXES = {
     "counter": ("_total",),

@@ -9,12 +9,12 @@ import httpx
 from prometheus_client import CollectorRegistry
 from support.ledgers import make_services, services_of
 
+from ledger.http.webhooks.hooks import Hook
+from ledger.http.webhooks.metrics import WebhookMetrics
+from ledger.http.webhooks.sender import EventSender
+from ledger.http.webhooks.worker import HookDelivery
 from ledger.ledger import Ledger
 from ledger.testing import ManualClock, MemoryGlobalTable
-from ledger.webhooks.hooks import Hook
-from ledger.webhooks.metrics import WebhookMetrics
-from ledger.webhooks.sending import Sender
-from ledger.webhooks.worker import Delivery
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PUBLIC = "93.184.216.34"
@@ -71,19 +71,19 @@ class Sending:
         """What it counts."""
         return WebhookMetrics.of(self.registry)
 
-    def sender(self) -> Sender:
+    def sender(self) -> EventSender:
         """Return what sends."""
         http = httpx.AsyncClient(transport=httpx.MockTransport(self.receiver.handle))
-        return Sender(
+        return EventSender(
             http,
             services=make_services(self.clock),
             metrics=self.metrics,
             resolve=self.receiver.resolve,
         )
 
-    def delivery(self, ledger: Ledger, hook: Hook, table: MemoryGlobalTable) -> Delivery:
+    def delivery(self, ledger: Ledger, hook: Hook, table: MemoryGlobalTable) -> HookDelivery:
         """Return the delivery of a webhook, as a worker that just began makes it."""
-        return Delivery(
+        return HookDelivery(
             ledger,
             hook,
             self.sender(),

@@ -18,9 +18,9 @@ from proof.simulator.auditor import Auditor
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor import acting, deciding, pass_terms, passes
-from compactor.observe import Observed
-from compactor.plan import Plan
+from compactor import decider, executor, merge_pass, pass_terms
+from compactor.merge_plan import MergePlan
+from compactor.observation import CollectionViews
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
@@ -67,8 +67,8 @@ class Leader:
     """A compactor that believes that it leads, in the middle of a pass."""
 
     fence: Check = UNFENCED
-    seen: Observed | None = None
-    todo: list[Plan] = field(default_factory=list)
+    seen: CollectionViews | None = None
+    todo: list[MergePlan] = field(default_factory=list)
 
     def crash(self) -> None:
         """Lose everything in memory."""
@@ -145,7 +145,7 @@ class Walk:
         self._entries.append(entry)
         await self._put(entry, region)
 
-    async def cycle(self, leader: Leader) -> Plan:
+    async def cycle(self, leader: Leader) -> MergePlan:
         """Do a whole pass over the collection: observe, hold, decide, delete, fold."""
         leader.crash()
         leader.seen = await self._observe()
@@ -229,7 +229,7 @@ class Walk:
         elif self.clock.monotonic() >= leader.seen.at + self.hold:
             await self._proceed(leader, leader.seen)
 
-    async def _proceed(self, leader: Leader, seen: Observed) -> None:
+    async def _proceed(self, leader: Leader, seen: CollectionViews) -> None:
         """Decide on what a leader has seen, or carry out the next part of its plan."""
         if not leader.todo:
             leader.todo = _parts(self._decide(seen))
@@ -264,16 +264,18 @@ class Walk:
                 await self.cycle(self.leaders[-1])
             self.world.deliver()
 
-    async def _observe(self) -> Observed:
-        return await passes.observe(self.world.replicas, PARTITION, home=HOME, clock=self.clock)
+    async def _observe(self) -> CollectionViews:
+        return await merge_pass.observe(self.world.replicas, PARTITION, home=HOME, clock=self.clock)
 
-    def _decide(self, seen: Observed) -> Plan:
+    def _decide(self, seen: CollectionViews) -> MergePlan:
         self._versions += 1
         version = f"v{self._versions}"
-        return deciding.decide(seen.observation, self.rules, now=self.clock.now(), version=version)
+        return decider.plan_merge(
+            seen.observation, self.rules, now=self.clock.now(), version=version
+        )
 
-    async def _act(self, leader: Leader, seen: Observed, plan: Plan) -> None:
-        done = await acting.apply(
+    async def _act(self, leader: Leader, seen: CollectionViews, plan: MergePlan) -> None:
+        done = await executor.execute_plan(
             self.world.replicas[HOME],
             PARTITION,
             seen.observation.net,
@@ -292,7 +294,7 @@ class Walk:
         leader.fence = LeaseGrant(key, "someone", self._epoch).fence()
 
 
-def _parts(plan: Plan) -> list[Plan]:
+def _parts(plan: MergePlan) -> list[MergePlan]:
     """Split a plan into its deletes and its fold, so that anything can happen between them."""
     deletes = [replace(plan, fold=None)] if plan.deletes else []
     return deletes + ([replace(plan, deletes=())] if plan.fold else [])

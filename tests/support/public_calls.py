@@ -10,7 +10,7 @@ from typing import Any
 
 import compactor
 import ledger
-import ledger.client
+import ledger.http.client
 import ledger.importing
 from ledger import Budget, Hold, Ledger, LightHold, Put, Table, sync
 from ledger.core.entry import Item
@@ -43,7 +43,7 @@ EXEMPT = {
 }
 EXEMPT_ELSEWHERE = {
     "ledger.Settings.renew": "reads nothing: these do not change",
-    "ledger.client.Ledger.close": "ends what is open, within bounds of its own",
+    "ledger.http.client.Ledger.close": "ends what is open, within bounds of its own",
     "compactor.Compactor.run_every": "goes on until `stop` is set",
     "compactor.Compactor.run_once": "ends at `stop`; what was done stays done",
 }
@@ -95,7 +95,7 @@ def unbounded_elsewhere() -> set[str]:
     opened = set(faces().values())
     return {
         f"{package.__name__}.{name}.{method}"
-        for package in (ledger, ledger.client, ledger.importing, compactor)
+        for package in (ledger, ledger.http.client, ledger.importing, compactor)
         for name in package.__all__
         if inspect.isclass(kind := getattr(package, name)) and kind not in opened
         for method, function in inspect.getmembers(kind, is_asked)

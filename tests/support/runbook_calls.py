@@ -13,10 +13,10 @@ from support.hooks import SECRET
 from support.runbook_runs import AWAY, COUNTER, HOME, REGIONS, RunbookRun, Scenario, with_changes
 from support.strangers import answering
 
+from ledger.http.webhooks.events import of_test
+from ledger.http.webhooks.progress_items import HookPosition, ProgressItems
 from ledger.settings import Settings
 from ledger.store.connections import open_store
-from ledger.webhooks.events import of_test
-from ledger.webhooks.keeping import Kept, Position
 
 CLOCK_SECONDS = 120.0
 LONG = {"settle": 240.0, "retry_horizon": 200.0}
@@ -147,10 +147,10 @@ def _receiver_answers(run: RunbookRun, status: int) -> None:
 async def _left_over(settings: Settings, name: str) -> None:
     now = datetime.now(UTC)
     async with open_store(settings, HOME) as store:
-        kept = Kept(store, name)
+        kept = ProgressItems(store, name)
         await kept.put_dead(of_test(name, now.isoformat()), "500 (tried 10 times)", now)
         disabled = f"the receiver answered 410 at {now.isoformat()}"
-        await kept.move(Position(), Position("cursor", now, disabled), stamp="s")
+        await kept.move(HookPosition(), HookPosition("cursor", now, disabled), stamp="s")
 
 
 def nothing(_run: RunbookRun) -> None:

@@ -10,12 +10,12 @@ import httpx
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
+from ledger.http.service.access.access import Access, OpenAccess
+from ledger.http.service.app import ServiceParts, create_app
+from ledger.http.service.context import Context
+from ledger.http.service.gate import GateStatus, RequestLog
+from ledger.http.service.options import ServiceOptions
 from ledger.ledger import Ledger
-from ledger.service.access.port import Access, OpenAccess
-from ledger.service.app import ServiceParts, create_app
-from ledger.service.context import Context
-from ledger.service.gate import RequestLog, Seen
-from ledger.service.options import ServiceOptions
 from ledger.testing import MemoryGlobalTable
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -31,7 +31,7 @@ class Served:
     http: httpx.AsyncClient
     context: Context
     app: ASGIApp
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[GateStatus] = field(default_factory=list)
 
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send a JSON body; `_` in a header's name is `-`."""
@@ -63,7 +63,7 @@ async def served(
     """Run the service of one region, asked from `peer`; without `access` all may do everything."""
     table = table or MemoryGlobalTable([HOME, AWAY])
     ledger = ledger or table.ledger(region)
-    numbers, seen = count(1), list[Seen]()
+    numbers, seen = count(1), list[GateStatus]()
     parts = ServiceParts(
         clock=table.clock,
         access=access or OpenAccess(),

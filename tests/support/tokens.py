@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support.ledgers import seeded
 
-from ledger.service.access.token_file import create_token
-from ledger.service.access.tokens import Scope, checked_grant
+from ledger.http.service.access.token_file import create_token
+from ledger.http.service.access.tokens import Scope, checked_grant
 from ledger.testing import MemoryGlobalTable
 
 

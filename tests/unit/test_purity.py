@@ -117,7 +117,7 @@ def test_the_pure_part_is_found() -> None:
     assert core <= pure_modules()
     deciders = {
         "compactor.agenda",
-        "compactor.plan",
+        "compactor.merge_plan",
         "ledger.administration.table_plan",
         "ledger.pipeline.core.transitions",
         "ledger.primitives.leases.lease_rules",

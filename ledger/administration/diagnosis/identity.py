@@ -5,16 +5,16 @@ GetCallerIdentity needs no permission, so a refusal is due to the credentials th
 Source: AWS Security Token Service API Reference, "GetCallerIdentity".
 """
 
-from ledger.administration.diagnosis.asking import failed
-from ledger.administration.diagnosis.judging import local_credentials
-from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
+from ledger.administration.diagnosis.observations import Cause, CredentialsObservation, FailedLook
+from ledger.administration.diagnosis.region_client import failed
+from ledger.administration.diagnosis.region_findings import local_credentials
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.foreign import FOREIGN
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 
 
-async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
+async def identify(settings: Settings, region: str) -> CredentialsObservation | FailedLook:
     """Return a region's credentials and their identity; STS is not asked for other endpoints.
 
     Errors are botocore's: the profile does not exist, or its credentials cannot be obtained.
@@ -28,11 +28,13 @@ async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
     session = open_session(reached.profile)
     credentials = await session.get_credentials()
     if credentials is None:
-        return Failed(Cause.NO_CREDENTIALS, "the AWS SDK finds none in environment, files or host")
+        return FailedLook(
+            Cause.NO_CREDENTIALS, "the AWS SDK finds none in environment, files or host"
+        )
     await credentials.get_frozen_credentials()  # renews those that are short-lived
     source = str(credentials.method)
     if not reached.is_aws:
-        return CredentialsSeen(source)
+        return CredentialsObservation(source)
     seconds = settings.request_timeout
     config = AioConfig(
         connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1}
@@ -41,8 +43,8 @@ async def identify(settings: Settings, region: str) -> CredentialsSeen | Failed:
         async with session.create_client("sts", region_name=region, config=config) as client:
             name = str((await client.get_caller_identity())["Arn"])
     except FOREIGN as error:
-        return CredentialsSeen(source, failed(error, region=region, table=settings.table))
-    return CredentialsSeen(source, name)
+        return CredentialsObservation(source, failed(error, region=region, table=settings.table))
+    return CredentialsObservation(source, name)
 
 
 def known_regions() -> frozenset[str]:

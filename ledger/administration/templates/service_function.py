@@ -26,7 +26,7 @@ from ledger.settings.variables import CONFIG_VARIABLE, TOKENS_VARIABLE
 
 RUNBOOK = "calls-fail"
 ROLES = (Role.WRITER, Role.READER, Role.CORRECTOR, Role.FOLLOWER, Role.SERVICE)
-HANDLER = "ledger.service.aws_lambda.handler"
+HANDLER = "ledger.http.service.aws_lambda.handler"
 MEMORY_MEGABYTES = 1024
 SECONDS_MAX = 90
 """Above the 60 s that a request may wait, so that its answer is still sent."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
-from ledger.administration.warm import Warm
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import EXPIRES
 from ledger.settings import Settings
@@ -86,7 +86,7 @@ TABLE_COMMENT = (
 
 
 def table_template(
-    settings: Settings, *, warm: Warm | None = None, extras: Extras | None = None
+    settings: Settings, *, warm: WarmThroughput | None = None, extras: Extras | None = None
 ) -> dict[str, Any]:
     """Return the template of the table that `settings` names, with a replica in each region.
 
@@ -137,7 +137,7 @@ def _retained(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _table(settings: Settings, warm: Warm | None, extras: Extras) -> dict[str, Any]:
+def _table(settings: Settings, warm: WarmThroughput | None, extras: Extras) -> dict[str, Any]:
     expiry = {"TimeToLiveSpecification": {"AttributeName": EXPIRES, "Enabled": True}}
     return {
         "TableName": settings.table,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from prometheus_client import CollectorRegistry
 
-from ledger.administration.contract import establish
+from ledger.administration.contract_changes import establish
 from ledger.demo.harness.options import LabOptions
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable

@@ -22,8 +22,16 @@ from typing import Any
 import aiohttp
 
 from ledger.core.errors import LocalTableError
-from ledger.local.engines import guard, segments, values
-from ledger.local.engines.port import Answer, ApiError, Change, Image, KeyToken, TableKey, invalid
+from ledger.local.engines import guard, parallel_scan, values
+from ledger.local.engines.port import (
+    ApiError,
+    EngineAnswer,
+    Image,
+    ItemChange,
+    KeyToken,
+    TableKey,
+    invalid,
+)
 
 START_SECONDS_MAX = 10.0
 STOP_SECONDS_MAX = 5.0
@@ -182,7 +190,7 @@ class DynoxideEngine:
         described = await self._ask(region, "DescribeTable", {"TableName": table})
         return int(described["Table"]["ItemCount"])
 
-    async def call(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> EngineAnswer:
         """Carry out one item operation and find out what it changed.
 
         Raises:
@@ -193,40 +201,40 @@ class DynoxideEngine:
                 return await self._single(region, operation, body)
             case "UpdateItem" | "BatchWriteItem" | "TransactWriteItems":
                 return await self._framed(region, operation, body)
-            case "Scan" if segments.is_parallel(body):
+            case "Scan" if parallel_scan.is_parallel(body):
                 name = self._keys[region, body["TableName"]].names[0]
-                answer = await self._ask(region, operation, segments.whole(body, name))
-                return Answer(segments.part(answer, body, name))
+                answer = await self._ask(region, operation, parallel_scan.whole(body, name))
+                return EngineAnswer(parallel_scan.part(answer, body, name))
             case _:
-                return Answer(await self._ask(region, operation, body))
+                return EngineAnswer(await self._ask(region, operation, body))
 
-    async def _single(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+    async def _single(self, region: str, operation: str, body: dict[str, Any]) -> EngineAnswer:
         """Put or delete: the old item comes with the answer, so one request is enough."""
         if body.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
-            return Answer(await self._ask(region, operation, body))  # dynoxide refuses it
+            return EngineAnswer(await self._ask(region, operation, body))  # dynoxide refuses it
         answer = await self._ask(region, operation, {**body, "ReturnValues": "ALL_OLD"})
         old = answer.get("Attributes")
         if body.get("ReturnValues", "NONE") == "NONE":
             answer.pop("Attributes", None)
         table = body["TableName"]
         image = body.get("Item")
-        changes: tuple[Change, ...] = ()
+        changes: tuple[ItemChange, ...] = ()
         if _differ(old, image):
             key = self._key(region, table, image if image is not None else body["Key"])
-            changes = (Change(table, key, image),)
-        return Answer(answer, changes)
+            changes = (ItemChange(table, key, image),)
+        return EngineAnswer(answer, changes)
 
-    async def _framed(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+    async def _framed(self, region: str, operation: str, body: dict[str, Any]) -> EngineAnswer:
         written = self._written(region, operation, body)
         before = await self._read(region, written)
         answer = await self._ask(region, operation, body)
         after = await self._read(region, written)
         changes = tuple(
-            Change(table, key, after.get((table, token)))
+            ItemChange(table, key, after.get((table, token)))
             for (table, token), key in written.items()
             if _differ(before.get((table, token)), after.get((table, token)))
         )
-        return Answer(answer, changes)
+        return EngineAnswer(answer, changes)
 
     def _written(self, region: str, operation: str, body: Mapping[str, Any]) -> Pairs:
         """Return the keys of every item that the request writes."""
@@ -282,7 +290,7 @@ class DynoxideEngine:
                 requests = answer.get("UnprocessedKeys") or {}
         return found
 
-    async def apply(self, region: str, changes: Sequence[Change]) -> None:
+    async def apply(self, region: str, changes: Sequence[ItemChange]) -> None:
         """Write replicated images as they are."""
         for start in range(0, len(changes), BATCH_WRITE_MAX):
             requests: dict[str, Any] = {}
@@ -300,14 +308,14 @@ class DynoxideEngine:
         """Return an item unchanged: dynoxide accepts the wire format."""
         return wire
 
-    async def dump(self, region: str, table: str) -> Sequence[Change]:
+    async def dump(self, region: str, table: str) -> Sequence[ItemChange]:
         """Return every item of a table."""
-        changes: list[Change] = []
+        changes: list[ItemChange] = []
         request: dict[str, Any] = {"TableName": table, "ConsistentRead": True}
         while True:
             page = await self._ask(region, "Scan", request)
             changes += [
-                Change(table, self._key(region, table, item), item) for item in page["Items"]
+                ItemChange(table, self._key(region, table, item), item) for item in page["Items"]
             ]
             if "LastEvaluatedKey" not in page:
                 return changes

@@ -45,10 +45,10 @@ class TableKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ItemChange:
     """The effect of a committed write on one item: its whole new image, or None for a delete.
 
-    Writes that changed nothing make no `Change`: DynamoDB Streams carry no record of them.
+    Writes that changed nothing make no `ItemChange`: DynamoDB Streams carry no record of them.
     """
 
     table: str
@@ -57,11 +57,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EngineAnswer:
     """The body of a successful call and its changes, in no particular order."""
 
     body: dict[str, Any]
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ItemChange, ...] = ()
 
 
 class ApiError(Exception):
@@ -134,18 +134,18 @@ class Engine(Protocol):
     async def count(self, region: str, table: str) -> int:
         """Return how many items the table holds."""
 
-    async def call(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> EngineAnswer:
         """Carry out one item operation.
 
         Raises:
             ApiError: refused; nothing was changed.
         """
 
-    async def apply(self, region: str, changes: Sequence[Change]) -> None:
+    async def apply(self, region: str, changes: Sequence[ItemChange]) -> None:
         """Write replicated changes as they are, all of different keys, without conditions."""
 
     def held(self, wire: Image) -> Image:
         """Return an item that was read from JSON in the form in which this engine holds it."""
 
-    async def dump(self, region: str, table: str) -> Sequence[Change]:
+    async def dump(self, region: str, table: str) -> Sequence[ItemChange]:
         """Return every item of a table, to fill a new replica."""

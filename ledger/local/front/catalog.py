@@ -5,14 +5,17 @@ alike. Version 2019.11.21 of global tables: replicas are added and removed by Up
 replica is CREATING for a while, and the table UPDATING; deletion protection, point-in-time
 recovery and tags belong to one replica, time to live and streams to the whole table.
 
+The catalog as values that can be kept, and made again from them.
+
 Pure: no clock, no randomness, no I/O.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ledger.core.errors import LocalTableError
 from ledger.local.engines.port import ApiError, TableKey, invalid
 
 ACCOUNT = "000000000000"
@@ -24,7 +27,7 @@ _KEY_KINDS = ("S", "N", "B")
 
 
 @dataclass(slots=True)
-class Table:
+class CatalogTable:
     """One table in one region: local to it, or a replica of the global table numbered `group`.
 
     `active_at` is when a new replica becomes ACTIVE, in the seconds of the caller's clock;
@@ -61,7 +64,9 @@ def table_name(given: Any) -> str:
     return given.rpartition(":table/")[2]
 
 
-def from_request(body: Mapping[str, Any], region: str, *, now: float, created_at: float) -> Table:
+def from_request(
+    body: Mapping[str, Any], region: str, *, now: float, created_at: float
+) -> CatalogTable:
     """Check a CreateTable request and return the table.
 
     Raises:
@@ -81,7 +86,7 @@ def from_request(body: Mapping[str, Any], region: str, *, now: float, created_at
     throughput = body.get("ProvisionedThroughput")
     _check_billing(billing, throughput)
     encryption = body.get("SSESpecification") or {}
-    return Table(
+    return CatalogTable(
         name=name,
         region=region,
         key=_key(body),
@@ -166,10 +171,10 @@ class Catalog:
 
     def __init__(self, regions: Sequence[str]) -> None:
         self.regions = tuple(regions)
-        self._tables: dict[str, dict[str, Table]] = {region: {} for region in regions}
+        self._tables: dict[str, dict[str, CatalogTable]] = {region: {} for region in regions}
         self._groups = 0
 
-    def find(self, region: str, name: str) -> Table:
+    def find(self, region: str, name: str) -> CatalogTable:
         """Return a table in any state.
 
         Raises:
@@ -183,7 +188,7 @@ class Catalog:
             )
         return table
 
-    def usable(self, region: str, name: str, *, now: float) -> Table:
+    def usable(self, region: str, name: str, *, now: float) -> CatalogTable:
         """Return a table that items can be read from and written to.
 
         Raises:
@@ -222,7 +227,7 @@ class Catalog:
         """Return the tables of a region in the order of their names."""
         return sorted(self._tables[region])
 
-    def every(self) -> Sequence[Table]:
+    def every(self) -> Sequence[CatalogTable]:
         """Return all tables of all regions."""
         return [table for tables in self._tables.values() for table in tables.values()]
 
@@ -238,13 +243,13 @@ class Catalog:
         """The highest number of a global table so far."""
         return self._groups
 
-    def restore(self, tables: Iterable[Table], *, groups: int) -> None:
+    def restore(self, tables: Iterable[CatalogTable], *, groups: int) -> None:
         """Take over tables as they are, with the numbers that they had."""
         self._groups = groups
         for table in tables:
             self._tables[table.region][table.name] = table
 
-    def add(self, table: Table, *, replica_of: Table | None = None) -> None:
+    def add(self, table: CatalogTable, *, replica_of: CatalogTable | None = None) -> None:
         """Add a separate table, or a replica of another region's.
 
         Raises:
@@ -256,15 +261,15 @@ class Catalog:
         table.group = replica_of.group if replica_of else self._groups
         self._tables[table.region][table.name] = table
 
-    def shared(self, table: Table) -> bool:
+    def shared(self, table: CatalogTable) -> bool:
         """Return whether a table has replicas in several regions."""
         return len(self.replicas(table.region, table.name)) > 1
 
-    def remove(self, region: str, name: str) -> Table:
+    def remove(self, region: str, name: str) -> CatalogTable:
         """Remove a table, or one replica of it."""
         return self._tables[region].pop(name)
 
-    def status(self, table: Table, *, now: float) -> str:
+    def status(self, table: CatalogTable, *, now: float) -> str:
         """Return TableStatus: UPDATING while another replica is being made."""
         if now < table.active_at:
             return "CREATING"
@@ -273,7 +278,9 @@ class Catalog:
         )
         return "UPDATING" if any(now < other.active_at for other in others) else "ACTIVE"
 
-    def describe(self, table: Table, *, now: float, items: int, label: str) -> dict[str, Any]:
+    def describe(
+        self, table: CatalogTable, *, now: float, items: int, label: str
+    ) -> dict[str, Any]:
         """Return a table's description as DescribeTable gives it; `label` is its stream's."""
         roles = ("HASH", "RANGE")
         described: dict[str, Any] = {
@@ -308,7 +315,7 @@ class Catalog:
             described |= {"GlobalTableVersion": VERSION, "Replicas": self._others(table, now)}
         return described
 
-    def _others(self, table: Table, now: float) -> list[dict[str, Any]]:
+    def _others(self, table: CatalogTable, now: float) -> list[dict[str, Any]]:
         """Describe the replicas in the other regions, as DescribeTable does."""
         return [
             {
@@ -321,7 +328,7 @@ class Catalog:
             if region != table.region
         ]
 
-    def synchronize(self, table: Table) -> None:
+    def synchronize(self, table: CatalogTable) -> None:
         """Copy the settings that global tables keep alike to all replicas."""
         for region in self.replicas(table.region, table.name):
             other = self._tables[region][table.name]
@@ -352,7 +359,7 @@ def check_update(body: Mapping[str, Any]) -> None:
         raise invalid("MultiRegionConsistency STRONG is not offered by the local global table")
 
 
-def update(table: Table, body: Mapping[str, Any]) -> None:
+def update(table: CatalogTable, body: Mapping[str, Any]) -> None:
     """Apply an UpdateTable request, apart from replicas.
 
     Raises:
@@ -375,3 +382,35 @@ def update(table: Table, body: Mapping[str, Any]) -> None:
         encryption = body["SSESpecification"]
         table.encryption = encryption if encryption.get("Enabled") else None
     table.protected = bool(body.get("DeletionProtectionEnabled", table.protected))
+
+
+NAME = "tables"
+"""The fact of the journal that holds them."""
+
+
+def to_values(tables: Catalog) -> dict[str, Any]:
+    """Return all tables with their settings, and the regions that they were made for."""
+    described = []
+    for table in tables.every():
+        values = asdict(table)
+        del values["active_at"]  # a later start waits for no replica
+        described.append(values)
+    return {"regions": list(tables.regions), "groups": tables.groups, "tables": described}
+
+
+def restore(tables: Catalog, values: Mapping[str, Any]) -> None:
+    """Put the tables into an empty catalog of the same regions.
+
+    Raises:
+        LocalTableError: they are of other regions.
+    """
+    if sorted(values["regions"]) != sorted(tables.regions):
+        raise LocalTableError(
+            f"the state that was kept is of the regions {', '.join(values['regions'])}, asked for "
+            f"are {', '.join(tables.regions)}: choose those, or another --data folder"
+        )
+    made = []
+    for described in values["tables"]:
+        key = TableKey(tuple(described["key"]["names"]), tuple(described["key"]["kinds"]))
+        made.append(CatalogTable(**{**described, "key": key, "active_at": 0.0}))
+    tables.restore(made, groups=values["groups"])

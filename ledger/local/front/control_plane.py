@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from ledger.local.engines.port import ApiError, Engine, invalid
-from ledger.local.front import catalog, kept_tables
-from ledger.local.front.catalog import Catalog, Table, table_name
+from ledger.local.front import catalog
+from ledger.local.front import catalog as kept_tables
+from ledger.local.front.catalog import Catalog, CatalogTable, table_name
 from ledger.local.front.streams import Streams
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -137,10 +138,10 @@ class ControlPlane:
                     self._replicator.journal.forget(table.region, table.name)
                 self._keep()
 
-    def _find(self, region: str, body: Mapping[str, Any]) -> Table:
+    def _find(self, region: str, body: Mapping[str, Any]) -> CatalogTable:
         return self._tables.find(region, table_name(body.get("TableName")))
 
-    async def _describe(self, table: Table) -> dict[str, Any]:
+    async def _describe(self, table: CatalogTable) -> dict[str, Any]:
         items = await self._engine.count(table.region, table.name)
         label = self._streams.label(table)
         described = self._tables.describe(table, now=time.monotonic(), items=items, label=label)
@@ -159,7 +160,7 @@ class ControlPlane:
             await self._make(table)
         return {"TableDescription": {**await self._describe(table), "TableStatus": "CREATING"}}
 
-    async def _make(self, table: Table, *, replica_of: Table | None = None) -> None:
+    async def _make(self, table: CatalogTable, *, replica_of: CatalogTable | None = None) -> None:
         """Add a table to the catalog and to the engine, or to neither."""
         self._regions.check_there(table.region)
         self._tables.add(table, replica_of=replica_of)
@@ -176,7 +177,7 @@ class ControlPlane:
             await self._drop(table)
         return {"TableDescription": {**described, "TableStatus": "DELETING"}}
 
-    async def _drop(self, table: Table) -> None:
+    async def _drop(self, table: CatalogTable) -> None:
         if table.protected:
             raise invalid(
                 "Resource cannot be deleted as it is currently protected against deletion. "
@@ -189,7 +190,7 @@ class ControlPlane:
             self._tables.remove(table.region, table.name)
             self._replicator.forget(table.region, table.name)
 
-    def _check_at_rest(self, table: Table) -> None:
+    def _check_at_rest(self, table: CatalogTable) -> None:
         status = self._tables.status(table, now=time.monotonic())
         if status != "ACTIVE":
             raise ApiError(
@@ -216,7 +217,7 @@ class ControlPlane:
                 await self._change_replica(table, change)
             return {"TableDescription": await self._describe(table)}
 
-    async def _change_replica(self, table: Table, change: Mapping[str, Any]) -> None:
+    async def _change_replica(self, table: CatalogTable, change: Mapping[str, Any]) -> None:
         if set(change) not in ({"Create"}, {"Delete"}, {"Update"}):
             raise invalid("A replica update is one of Create, Update and Delete")
         ((kind, content),) = change.items()
@@ -233,7 +234,7 @@ class ControlPlane:
         if kind == "Delete":
             await self._drop(self._tables.find(region, table.name))
 
-    async def _add_replica(self, table: Table, region: str) -> None:
+    async def _add_replica(self, table: CatalogTable, region: str) -> None:
         if table.stream != catalog.FULL_STREAM:
             raise invalid(
                 "One or more parameter values were invalid: a global table needs a stream with "
@@ -319,7 +320,7 @@ class ControlPlane:
         tags = self._resource(region, body).tags
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
-    def _resource(self, region: str, body: Mapping[str, Any]) -> Table:
+    def _resource(self, region: str, body: Mapping[str, Any]) -> CatalogTable:
         return self._tables.find(region, table_name(body.get("ResourceArn")))
 
     async def _describe_limits(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +334,7 @@ class ControlPlane:
         }
 
 
-def _backups(table: Table) -> dict[str, Any]:
+def _backups(table: CatalogTable) -> dict[str, Any]:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.recovery_since is not None:
         recovery = {

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ledger.local.engines.port import Answer, ApiError, Engine, TableKey, invalid
-from ledger.local.front import limits, statements
+from ledger.local.engines.port import ApiError, Engine, EngineAnswer, TableKey, invalid
+from ledger.local.front import request_limits, statements
 from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
-from ledger.local.front.depths import check_depths
 from ledger.local.front.faults import HALF_REFUSED, Fault, Faults, halve, refusal
+from ledger.local.front.request_limits import check_depths
 from ledger.local.front.streams import OPERATIONS as STREAMS
 from ledger.local.front.streams import Streams
 from ledger.local.replication.journal import KeptToken
@@ -49,7 +49,7 @@ WRITES = frozenset(
 _REFUSED = frozenset({"ExecuteStatement"})
 
 
-class NoAnswer(Exception):
+class ConnectionDropped(Exception):
     """The connection is to be closed without an answer, or held until the client gives up."""
 
     def __init__(self, *, hold: bool) -> None:
@@ -81,7 +81,7 @@ class Front:
         self._control_plane = control_plane
         self._faults = faults
         self._regions = regions
-        self._tokens = {region: limits.Tokens() for region in tables.regions}
+        self._tokens = {region: request_limits.Tokens() for region in tables.regions}
 
     @property
     def operations(self) -> list[str]:
@@ -95,7 +95,7 @@ class Front:
             ApiError: a region is unavailable.
         """
         await self._control_plane.empty()
-        self._tokens = {region: limits.Tokens() for region in self._tables.regions}
+        self._tokens = {region: request_limits.Tokens() for region in self._tables.regions}
         self._replicator.journal.forget_tokens()
 
     def check_there(self, region: str) -> None:
@@ -105,7 +105,7 @@ class Front:
             NoAnswer: it is lost.
         """
         if region in self._regions.lost:
-            raise NoAnswer(hold=False)
+            raise ConnectionDropped(hold=False)
 
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request.
@@ -117,7 +117,7 @@ class Front:
         """
         try:
             return await self._call(region, operation, body)
-        except (ApiError, NoAnswer, OtherServer):
+        except (ApiError, ConnectionDropped, OtherServer):
             raise
         except KeyError as error:
             _LOG.debug("%s lacks a field", operation, exc_info=True)
@@ -145,7 +145,7 @@ class Front:
         if error is not None:
             raise error
         if fault is Fault.HANG:
-            raise NoAnswer(hold=True)
+            raise ConnectionDropped(hold=True)
         if fault is Fault.GATEWAY:
             raise OtherServer
         if fault is Fault.SLOW:
@@ -153,7 +153,7 @@ class Front:
         if fault is Fault.LOST_ANSWER:
             with contextlib.suppress(ApiError):
                 await self._carry_out(region, operation, body)
-            raise NoAnswer(hold=False)
+            raise ConnectionDropped(hold=False)
         if operation == "BatchExecuteStatement" and fault in HALF_REFUSED:
             return await self._statements(region, body, refused=HALF_REFUSED[fault])
         halves = halve(operation, body) if fault is Fault.UNPROCESSED else None
@@ -198,7 +198,7 @@ class Front:
         """
         given = statements.statements_of(body)
         asked = [self._statement(region, text) for text in given]
-        limits.check_statements(
+        request_limits.check_statements(
             [
                 (one["TableName"], self._keys(region, [one["TableName"]])[one["TableName"]], one)
                 for one in (each[1] for each in asked if not isinstance(each, ApiError))
@@ -263,7 +263,7 @@ class Front:
                 return self._committed(region, await self._engine.call(region, operation, body))
             tokens = self._tokens[region]
             if tokens.seen(body, now=time.monotonic()):
-                return limits.repeated(body)
+                return request_limits.repeated(body)
             tokenless = {name: body[name] for name in body if name != "ClientRequestToken"}
             answer = await self._engine.call(region, operation, tokenless)
             remember = partial(self._remember, region, body)
@@ -273,7 +273,7 @@ class Front:
     def _remember(self, region: str, body: dict[str, Any]) -> None:
         self._tokens[region].remember(body, now=time.monotonic())
         if "ClientRequestToken" in body:
-            token, content = body["ClientRequestToken"], limits.fingerprint(body)
+            token, content = body["ClientRequestToken"], request_limits.fingerprint(body)
             self._replicator.journal.remember(KeptToken(region, token, time.time(), content))
 
     def restore(self) -> None:
@@ -283,7 +283,7 @@ class Front:
             when = time.monotonic() - (now - kept.used_at)
             self._tokens[kept.region].restore(kept.token, kept.fingerprint, when=when)
 
-    def _committed(self, region: str, answer: Answer) -> dict[str, Any]:
+    def _committed(self, region: str, answer: EngineAnswer) -> dict[str, Any]:
         self._replicator.committed(region, answer.changes)
         return answer.body
 
@@ -291,7 +291,7 @@ class Front:
         """Return the request with plain table names, its tables and limits checked."""
         if operation in ("BatchWriteItem", "BatchGetItem"):
             requests = {table_name(name): part for name, part in body["RequestItems"].items()}
-            limits.check_batch(operation, body, self._keys(region, body["RequestItems"]))
+            request_limits.check_batch(operation, body, self._keys(region, body["RequestItems"]))
             return {**body, "RequestItems": requests}
         if operation in ("TransactWriteItems", "TransactGetItems"):
             actions = [
@@ -302,7 +302,7 @@ class Front:
                 for action in body["TransactItems"]
             ]
             names = {part["TableName"]: None for action in actions for part in action.values()}
-            limits.check_transaction(operation, body, self._keys(region, names))
+            request_limits.check_transaction(operation, body, self._keys(region, names))
             return {**body, "TransactItems": actions}
         name = table_name(body.get("TableName"))
         self._tables.usable(region, name, now=time.monotonic())

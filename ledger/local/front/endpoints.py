@@ -20,7 +20,7 @@ from aiohttp import web
 
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.port import ApiError
-from ledger.local.front.dispatch import Front, NoAnswer, OtherServer
+from ledger.local.front.dispatch import ConnectionDropped, Front, OtherServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def region_handler(front: Front, region: str, clocks: Mapping[str, float]) -> Ha
             return _answer(await front.call(region, operation, body))
         except ApiError as error:
             return _error(error)
-        except NoAnswer as silence:
+        except ConnectionDropped as silence:
             await _close(request, hold=silence.hold)
             return web.Response(status=500)
         except OtherServer:
@@ -148,7 +148,7 @@ def _check_present(request: web.BaseRequest) -> None:
         NoAnswer: the client has gone.
     """
     if request.transport is None or request.transport.is_closing():
-        raise NoAnswer(hold=False)
+        raise ConnectionDropped(hold=False)
 
 
 async def _close(request: web.BaseRequest, *, hold: bool) -> None:

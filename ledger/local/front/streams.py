@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from ledger.local.engines.port import ApiError, Change, Image, invalid
-from ledger.local.front.catalog import Catalog, Table, table_name
+from ledger.local.engines.port import ApiError, Image, ItemChange, invalid
+from ledger.local.front.catalog import Catalog, CatalogTable, table_name
 
 OPERATIONS = frozenset({"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"})
 RECORDS_MAX = 100_000
@@ -27,7 +27,7 @@ _DIGITS = 21
 class _Record:
     number: int
     at: float
-    change: Change
+    change: ItemChange
     is_new: bool
     before: Image | None = None
 
@@ -42,7 +42,7 @@ class _Log:
     images: dict[str, Image] = field(default_factory=dict)
     """The newest image of each item, by its key, while its record is kept."""
 
-    def add(self, change: Change, *, is_new: bool) -> None:
+    def add(self, change: ItemChange, *, is_new: bool) -> None:
         name, image = _name(change), change.image
         before = self.images.pop(name, None)
         record = _Record(self.next, time.time(), change, is_new, None if is_new else before)
@@ -68,12 +68,12 @@ class Streams:
         self._logs: dict[tuple[str, str], _Log] = {}
         self._made = 0
 
-    def changed(self, region: str, change: Change, *, is_new: bool) -> None:
+    def changed(self, region: str, change: ItemChange, *, is_new: bool) -> None:
         """Record what a region applied."""
         if self._tables.find(region, change.table).stream is not None:
             self._log(region, change.table).add(change, is_new=is_new)
 
-    def label(self, table: Table) -> str:
+    def label(self, table: CatalogTable) -> str:
         """Return the label of a table's latest stream, by which its ARN ends."""
         return self._log(table.region, table.name).label
 
@@ -199,7 +199,7 @@ class Streams:
         }
 
 
-def _name(change: Change) -> str:
+def _name(change: ItemChange) -> str:
     return repr(sorted(change.key.items()))
 
 

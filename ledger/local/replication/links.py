@@ -10,7 +10,7 @@ An item that cannot be delivered stays: it is tried again, alone, after a wait t
                |
                `- error -> each item alone -- delivered
                                     |
-                                    `- error: shown as a `Failure`, due again after a wait
+                                    `- error: shown as a `LinkFailure`, due again after a wait
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Deliver = Callable[[str, str, Sequence[Shipment]], Awaitable[None]]
 """Applies items that come from one region in another; all of them may be delivered again."""
 
 
-class Hold(StrEnum):
+class LinkHold(StrEnum):
     """Why a link carries nothing: on request; a region is cut off, its tables are gone, or lost."""
 
     PAUSED = "paused"
@@ -45,7 +45,7 @@ class Hold(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class LinkFailure:
     """An item that could not be delivered: its last error, and since when, in the time of day."""
 
     shipment: Shipment
@@ -88,14 +88,14 @@ class Link:
     ) -> None:
         self.source = source
         self.target = target
-        self.holds: set[Hold] = set()
+        self.holds: set[LinkHold] = set()
         self._deliver = deliver
         self._delay = delay
         self._rested = rested
         self._retry_first = retry_first
         self._heap: list[_Sent] = []
         self._handing: Sequence[_Sent] = ()
-        self._failures: dict[int, Failure] = {}
+        self._failures: dict[int, LinkFailure] = {}
         self._sequence = 0
         self._changed = asyncio.Event()
         self._delivering = asyncio.Lock()
@@ -118,7 +118,7 @@ class Link:
         return [sent.shipment for sent in (*self._handing, *self._heap)]
 
     @property
-    def failures(self) -> Collection[Failure]:
+    def failures(self) -> Collection[LinkFailure]:
         """The items that could not be delivered yet, the one that waits longest first."""
         return self._failures.values()
 
@@ -129,7 +129,7 @@ class Link:
 
     def push(self, shipment: Shipment) -> None:
         """Send one item; it arrives after its own delay."""
-        if Hold.LOST in self.holds:
+        if LinkHold.LOST in self.holds:
             return
         self._sequence += 1
         self._wait(_Sent(_now() + self._delay(), self._sequence, shipment))
@@ -140,7 +140,7 @@ class Link:
         if self._heap[0] is sent:
             self._changed.set()  # the first one due is a new one
 
-    async def hold(self, reason: Hold) -> None:
+    async def hold(self, reason: LinkHold) -> None:
         """Hold everything from now on; nothing arrives once this returns."""
         self.holds.add(reason)
         async with self._delivering:
@@ -148,11 +148,11 @@ class Link:
 
     async def end(self) -> None:
         """Drop what is on its way, and carry nothing any more, for good."""
-        await self.hold(Hold.LOST)
+        await self.hold(LinkHold.LOST)
         self.clear()
         self._idle.set()
 
-    def release(self, reason: Hold) -> None:
+    def release(self, reason: LinkHold) -> None:
         """Resume delivery, unless there is another reason to hold."""
         self.holds.discard(reason)
         self._changed.set()
@@ -252,7 +252,7 @@ class Link:
         before = self._failures.get(sent.sequence)
         tries = before.tries + 1 if before else 1
         since = before.since if before else time.time()
-        self._failures[sent.sequence] = Failure(sent.shipment, described(error), since, tries)
+        self._failures[sent.sequence] = LinkFailure(sent.shipment, described(error), since, tries)
         wait = doubled(tries, first=self._retry_first, most=RETRY_SECONDS_MAX)
         self._wait(_Sent(_now() + wait, sent.sequence, sent.shipment))
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol, Self
 
-from ledger.local.engines.port import ApiError, Change, Engine, Image, KeyToken, TableKey
+from ledger.local.engines.port import ApiError, Engine, Image, ItemChange, KeyToken, TableKey
 from ledger.local.replication.journal import Journal
-from ledger.local.replication.links import Hold, Link
+from ledger.local.replication.links import Link, LinkHold
 from ledger.local.replication.stamps import Shipment, Versions
 
 _LOG = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ class Tables(Protocol):
         """Return the number of the global table that a table belongs to; None if it is gone."""
 
 
-class Recorder(Protocol):
+class ChangeRecorder(Protocol):
     """Is notified of everything that a region applies, in its order."""
 
-    def changed(self, region: str, change: Change, *, is_new: bool) -> None:
+    def changed(self, region: str, change: ItemChange, *, is_new: bool) -> None:
         """Take in a change of an item, which was there before or not."""
 
     def forgot(self, region: str, table: str) -> None:
@@ -45,7 +45,7 @@ class Recorder(Protocol):
 class NoRecorder:
     """Keeps nothing."""
 
-    def changed(self, region: str, change: Change, *, is_new: bool) -> None:
+    def changed(self, region: str, change: ItemChange, *, is_new: bool) -> None:
         """Keep nothing."""
 
     def forgot(self, region: str, table: str) -> None:
@@ -94,9 +94,9 @@ class Replicator:
         delays: LinkDelays,
         tombstones_max: int = TOMBSTONES_MAX,
         journal: Journal | None = None,
-        recorder: Recorder | None = None,
+        recorder: ChangeRecorder | None = None,
     ) -> None:
-        self._recorder: Recorder = recorder or NoRecorder()
+        self._recorder: ChangeRecorder = recorder or NoRecorder()
         self.journal = journal or Journal()
         self.locks = {region: asyncio.Lock() for region in regions}
         self.delays = delays
@@ -124,7 +124,11 @@ class Replicator:
                 group.create_task(link.run())
 
     def committed(
-        self, region: str, changes: Iterable[Change], *, keep_too: Callable[[], None] = lambda: None
+        self,
+        region: str,
+        changes: Iterable[ItemChange],
+        *,
+        keep_too: Callable[[], None] = lambda: None,
     ) -> None:
         """Stamp what was committed in `region` and send it to the other replicas, item by item.
 
@@ -149,7 +153,7 @@ class Replicator:
             if target != source:
                 self._links[source, target].push(shipment)
 
-    def _stamped(self, region: str, change: Change) -> Shipment:
+    def _stamped(self, region: str, change: ItemChange) -> Shipment:
         token = self._tables.key(region, change.table).token(change.key)
         is_new = not self._versions.has(region, change.table, token)
         self._recorder.changed(region, change, is_new=is_new)
@@ -227,7 +231,7 @@ class Replicator:
                 stamp = self._versions.stamp(region, table, token)
                 content.append(Shipment(change, token, stamp, group))
             for token, stamp in self._versions.deleted(region, table):
-                gone = Change(table, key.rebuild(token), None)
+                gone = ItemChange(table, key.rebuild(token), None)
                 content.append(Shipment(gone, token, stamp, group))
             return content
 
@@ -247,7 +251,7 @@ class Replicator:
         for source in sources:
             link = self._links[source, region]
             content = await self._content(source, table)
-            if link.holds & {Hold.PAUSED, Hold.OUTAGE}:
+            if link.holds & {LinkHold.PAUSED, LinkHold.OUTAGE}:
                 coming |= {item.token for item in content}
                 for item in content:
                     link.push(item)
@@ -264,7 +268,7 @@ class Replicator:
         for kept in self.journal.items(region, table):
             own = self._engine.held(kept.key)
             image = None if kept.image is None else self._engine.held(kept.image)
-            change = Change(table, own, image)
+            change = ItemChange(table, own, image)
             found.append(Shipment(change, key.token(own), kept.stamp, group))
         return found
 
@@ -310,7 +314,7 @@ class Replicator:
     async def place(self, table: str, image: Image, regions: Sequence[str]) -> None:
         """Put an item into these replicas at once, as if it had been written and had arrived."""
         first = regions[0]
-        change = Change(table, self._tables.key(first, table).of(image), image)
+        change = ItemChange(table, self._tables.key(first, table).of(image), image)
         async with self.locks[first]:
             await self._engine.apply(first, [change])
             shipment = self._stamped(first, change)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ledger.local.engines.port import Change, KeyToken
+from ledger.local.engines.port import ItemChange, KeyToken
 
 
 class Stamp(NamedTuple):
@@ -38,7 +38,7 @@ class Shipment:
     A table that is deleted and made again under its old name is of another group.
     """
 
-    change: Change
+    change: ItemChange
     token: KeyToken
     stamp: Stamp
     group: int
@@ -58,7 +58,7 @@ class Versions:
         self.tombstones = 0
 
     def commit(
-        self, region: str, change: Change, token: KeyToken, *, group: int, now_nanoseconds: int
+        self, region: str, change: ItemChange, token: KeyToken, *, group: int, now_nanoseconds: int
     ) -> Shipment:
         """Stamp a write that was just committed in `region`."""
         held = self._table(region, change.table).get(token)

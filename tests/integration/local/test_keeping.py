@@ -13,7 +13,7 @@ from support.local_worlds import EAST, TABLE, WEST, World, clients, item, make_t
 
 from ledger.core.errors import LocalTableError
 from ledger.local import LocalGlobalTable
-from ledger.local.child import start_child, stop_child
+from ledger.local.process import start_child, stop_child
 
 pytestmark = pytest.mark.slow
 

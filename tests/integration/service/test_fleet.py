@@ -13,16 +13,16 @@ from support.permissions import Call, granted
 
 from compactor.job import Compactor
 from ledger.administration.templates import Role, policy
+from ledger.http.service.access.access import OpenAccess
+from ledger.http.service.access.tokens import TokenGrant, checked_grant
+from ledger.http.service.app import ServiceParts, create_app
+from ledger.http.service.fleet.observer import Fleet
+from ledger.http.service.gate import RequestLog
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.pipeline.core.registry import lane_entry
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import SystemClock
-from ledger.service.access.port import OpenAccess
-from ledger.service.access.tokens import Grant, checked_grant
-from ledger.service.app import ServiceParts, create_app
-from ledger.service.fleet.looking import Fleet
-from ledger.service.gate import RequestLog
 from ledger.settings import Settings
 from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.sdk import SdkTransport
@@ -36,10 +36,10 @@ HOME, AWAY = "us-east-1", "eu-west-1"
 class GrantedAccess(OpenAccess):
     """Everybody has one grant."""
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: TokenGrant) -> None:
         self._grant = grant
 
-    def grant(self, authorization: str | None) -> Grant:  # noqa: ARG002 (as `Access`)
+    def grant(self, authorization: str | None) -> TokenGrant:  # noqa: ARG002 (as `Access`)
         """Return it."""
         return self._grant
 

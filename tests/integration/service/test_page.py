@@ -21,9 +21,9 @@ from support.paging import (
     watched_page,
 )
 
+from ledger.http.service.access.token_file import create_token
+from ledger.http.service.access.tokens import SCOPES, checked_grant
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.service.access.token_file import create_token
-from ledger.service.access.tokens import SCOPES, checked_grant
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

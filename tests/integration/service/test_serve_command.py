@@ -13,7 +13,7 @@ import httpx
 import pytest
 from support.commands import command_line, environment, run_command
 
-from ledger import service
+from ledger.http import service
 
 START_SECONDS_MAX = 60.0
 REPLICATED_SECONDS_MAX = 30.0

@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 from prometheus_client import CollectorRegistry
 
 from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver, Waiting
+from compactor.archiver import Archiver, PendingSegment
+from compactor.merge_plan import MergeRules, plan_merge
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, ReadExtent, observe
+from compactor.observation import CollectionViews, ReadExtent, observe
 from compactor.pass_terms import rules_of
-from compactor.plan import Rules, decide
 from lab.bench.measuring import Measured, Meter, peak_memory
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import REGION
-from ledger.administration.archive.checking import ArchiveCheck, Wrong
+from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
 from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.metered import metered_places
@@ -60,7 +60,7 @@ class Run:
     has_notes: bool
     places: Copies
     archiver: Archiver
-    rules: Rules
+    rules: MergeRules
     clock: SystemClock = field(default_factory=SystemClock)
     random: Random = field(default_factory=lambda: Random(SEED))  # noqa: S311 (repeatable)
     store: MemoryStore = field(
@@ -108,20 +108,20 @@ class Run:
             self.store.table.set(key_of(item), item)
         return at
 
-    async def _decided(self, counter: str) -> tuple[Observed, NetChange]:
+    async def _decided(self, counter: str) -> tuple[CollectionViews, NetChange]:
         stores = {REGION: self.store}
         observed = await observe(
             stores, counter, home=REGION, clock=self.clock, extent=ReadExtent(with_items=True)
         )
         version = f"{self.random.getrandbits(VERSION_BITS):032x}"
-        plan = decide(observed.observation, self.rules, now=self.clock.now(), version=version)
+        plan = plan_merge(observed.observation, self.rules, now=self.clock.now(), version=version)
         if plan.fold is None or plan.folded != self.size:
             raise LedgerError(
                 f"{plan.folded} of {self.size} entries are to be folded: {plan.waits}"
             )
         return observed, plan.fold
 
-    async def _put(self, held: list[tuple[Observed, NetChange]]) -> None:
+    async def _put(self, held: list[tuple[CollectionViews, NetChange]]) -> None:
         made: list[ArchiveObject | None] = []
         for observed, fold in held:
             archived, one = self.archiver.add(observed, fold, self.rules)
@@ -150,7 +150,7 @@ class Run:
 
     async def verify(self, work: int, meter: Meter) -> Measured:
         """Check each byte, each link and each sum."""
-        wrong: list[Wrong] = []
+        wrong: list[ArchiveFault] = []
         check = ArchiveCheck({REGION: self.store}, REGION, self.places, wrong.append)
         await check.run(self.counters)
         if wrong or (check.entries, check.left_over) != (work, 0):
@@ -186,7 +186,7 @@ async def stages(round_: Round) -> Measured:
                     randomness=Random(SEED),  # noqa: S311 (repeatable)
                 ),
                 metrics=metrics,
-                waiting=Waiting(metrics),
+                waiting=PendingSegment(metrics),
             )
             settings = Settings(
                 home=REGION,

@@ -18,15 +18,15 @@ from lab.bench.measuring import Measured
 from lab.bench.rounds import Round, warm_seconds
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.processes import child_environment, module_words, spare_cores
+from ledger.http.service.access.access import FileAccess
+from ledger.http.service.access.token_file import create_token
+from ledger.http.service.access.tokens import SCOPES, checked_grant
+from ledger.http.service.options import ServiceOptions
+from ledger.http.service.server import Running, ServerInstance
 from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.tasks import background_tasks
-from ledger.service.access.keeping import FileAccess
-from ledger.service.access.token_file import create_token
-from ledger.service.access.tokens import SCOPES, checked_grant
-from ledger.service.options import ServiceOptions
-from ledger.service.serving import Instance, Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ async def _serving(round_: Round) -> AsyncIterator[_Service]:
             randomness=system_random(),
             expires=None,
         )
-        instance = Instance(
+        instance = ServerInstance(
             Ledger.open(round_.settings(), registry=round_.registry),
             ServiceOptions(port=0, drain_seconds=0.0),
             round_.registry,

@@ -10,7 +10,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from compactor.observe import lease_name
+from compactor.observation import lease_name
 from lab.chaos.ending import EndChecks
 from lab.chaos.nemesis import Nemesis
 from lab.chaos.report import ChaosProgress, ChaosReport, Ending

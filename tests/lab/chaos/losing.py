@@ -6,7 +6,7 @@ from random import Random
 
 from anyio import to_thread
 
-from compactor.taking import without_lost
+from compactor.home_takeover import without_lost
 from lab.chaos.operators import operate
 from lab.chaos.report import ChaosProgress
 from lab.chaos.schedule import Loss

@@ -14,7 +14,7 @@ Pure: no clock, no randomness, no I/O.
 from dataclasses import dataclass
 from math import ceil
 
-from ledger.administration import estimating
+from ledger.administration import estimate
 
 HOUR_SECONDS = 3_600
 BUSY_SHARE = 0.7
@@ -26,11 +26,11 @@ PUT_BYTES = 25_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices(estimating.Prices):
+class Prices(estimate.Prices):
     """Those of the table, and of what stands around it.
 
     Sources: shards and puts aws.amazon.com/kinesis/data-streams/pricing (the put's price not looked
-    up again); Fargate as in `estimating`.
+    up again); Fargate as in `estimate`.
     """
 
     shard_hour: float = 0.015

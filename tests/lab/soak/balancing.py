@@ -16,7 +16,7 @@ import httpx
 
 from lab.soak.curves import FAILED
 from lab.soak.instances import Instance, Life
-from ledger.client.ledger import IDLE_SECONDS_MAX
+from ledger.http.client.ledger import IDLE_SECONDS_MAX
 from ledger.runtime.clock import Clock
 
 HEALTH_SECONDS = 0.25

@@ -47,9 +47,9 @@ from ledger.demo.harness.checker import TaggedChecker, Violation
 from ledger.demo.harness.config import without_terms, write_config
 from ledger.demo.harness.processes import ManagedProcess
 from ledger.demo.harness.table import TestTable, open_table
+from ledger.http.service.access.token_file import create_token
+from ledger.http.service.access.tokens import SCOPES, checked_grant
 from ledger.runtime.clock import Clock, system_random
-from ledger.service.access.token_file import create_token
-from ledger.service.access.tokens import SCOPES, checked_grant
 from ledger.settings import Settings
 
 COMPACTOR_EVERY = "1s"

@@ -1,4 +1,4 @@
-"""A region of the service as clients call it: through its load balancer, by `ledger.client`."""
+"""A region of the service as clients call it: through its balancer, by `ledger.http.client`."""
 
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -11,16 +11,16 @@ import httpx
 
 from lab.chaos.calls import Call, CallResult, make
 from lab.soak.balancing import Balancer
-from ledger.client import Ledger
-from ledger.client.recording import unknown
-from ledger.client.requests import Request, counter_path, named
 from ledger.core import ids
 from ledger.core.errors import NotSent, ReadTooSlow, StoreError, Unreachable
 from ledger.core.values import Entry
+from ledger.http.client import Ledger
+from ledger.http.client.record_calls import unknown
+from ledger.http.client.requests import Request, counter_path, named
+from ledger.http.wire import schemas
+from ledger.http.wire.values import entry_of
 from ledger.runtime.clock import Clock
 from ledger.totals.total import Total
-from ledger.wire import schemas
-from ledger.wire.values import entry_of
 from ledger.writing.plan import Change
 
 UNREAD = (StoreError, ReadTooSlow, NotSent)
@@ -48,7 +48,7 @@ class KeyedLedger(Ledger):
         """Add to a counter.
 
         Raises:
-            As `ledger.client.Ledger.record`.
+            As `ledger.http.client.Ledger.record`.
         """
         if key is None or at is None:
             return await super().record(

@@ -33,7 +33,7 @@ def soak(options: SoakOptions) -> None:
     files.check()
     with needing("`lab soak`"):
         from lab.soak.run import SoakRun  # noqa: PLC0415 (httpx is an extra)
-        from ledger.service import serving  # noqa: F401, PLC0415 (so is what instances need)
+        from ledger.http.service import server  # noqa: F401, PLC0415 (so is what instances need)
     run = SoakRun(options, clock=SystemClock())
     console = new_console()
     report = anyio.run(run_shown, run.run, console, run.progress.view)

@@ -4,7 +4,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver
+from compactor.archiver import Archiver
 from ledger.core.values import NetChange
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store

@@ -11,7 +11,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from compactor import plan as compacting
+from compactor import merge_plan as compacting
 from ledger.budgets import (
     grant_closing,
     grant_keeper,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from compactor import plan
-from compactor.plan import Observation, Rules
+from compactor import merge_plan
+from compactor.merge_plan import MergeRules, Observation
 from ledger.core import once
 from ledger.core.entry import Item
 from ledger.earlier import EarlierCalls, Made
@@ -32,7 +32,7 @@ async def agree(_reverser: Reverser, _item: Item) -> None:
 
 
 def wait_for_none(
-    _sort_keys: Sequence[str], _observation: Observation, _rules: Rules
+    _sort_keys: Sequence[str], _observation: Observation, _rules: MergeRules
 ) -> frozenset[str]:
     """Let entries be merged whichever region shows their records."""
     return frozenset()
@@ -69,7 +69,7 @@ CORRECTION_MUTANTS = (
         "an entry that a call makes once is merged once every region shows its record",
         "the record is lost, and the entry in no table any more: the call is made twice",
         10,
-        ((plan, "_unrecorded", wait_for_none),),
+        ((merge_plan, "_unrecorded", wait_for_none),),
         worlds=worlds_from(1560, is_losing),
     ),
     Mutant(

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from compactor import indexing
-from compactor.indexing import Indexer
+from compactor import indexer
+from compactor.indexer import Indexer
 from ledger.core.entry import Key
 from ledger.core.index import IndexState, index_key
 from ledger.store.conditions import Condition, Has
@@ -45,7 +45,7 @@ INDEX_MUTANTS = (
         "an index item is put in place of an older state, no other",
         "a process that slept between its fold and the index sets it back to what was before",
         40,
-        ((indexing, "not_newer", whatever_is_there),),
+        ((indexer, "not_newer", whatever_is_there),),
         worlds=worlds_from(790, keeps_index),
     ),
     Mutant(
@@ -61,7 +61,7 @@ INDEX_MUTANTS = (
         "each generation of the contract puts index items of its own",
         "what a lost home put with a stamp ahead outlives the next home's items in other regions",
         120,
-        ((indexing, "index_key", of_no_generation),),
+        ((indexer, "index_key", of_no_generation),),
         worlds=loses_a_home,
     ),
 )

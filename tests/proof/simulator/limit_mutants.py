@@ -8,9 +8,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from compactor import budgets as budgets_of_passes
-from compactor import plan as plan_of_passes
-from ledger.administration import budgets as lost_budgets
+from compactor import budget_work as budgets_of_passes
+from compactor import merge_plan as plan_of_passes
+from ledger.administration import budget_recovery as lost_budgets
 from ledger.budgets import fail_open, hold_rules, initial_shares, limit_changer, rights_plan
 from ledger.budgets.grant_allowance import AllowanceTaken, Settling
 from ledger.budgets.hold_rules import HoldResolution, SeparateCharge

@@ -1,6 +1,6 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
-from compactor import deciding, pass_terms, taking
+from compactor import decider, home_takeover, pass_terms
 from ledger.contract import contract_writer
 from proof.simulator import loss_mutations as mutations
 from proof.simulator.losses import is_lossy
@@ -21,7 +21,7 @@ LOSS_MUTANTS = (
         "what is merged without it is deleted in it before the net arrives",
         40,
         (
-            (taking, "check_removed", mutations.removed_at_once),
+            (home_takeover, "check_removed", mutations.removed_at_once),
             (pass_terms, "check_replicas", mutations.any_replicas),
         ),
         worlds=is_lossy,
@@ -31,7 +31,7 @@ LOSS_MUTANTS = (
         "an entry that only some of the remaining regions got from a lost one is put again",
         "regions differ for ever",
         40,
-        ((deciding, "succeed", mutations.no_again),),
+        ((decider, "succeed", mutations.no_again),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -39,7 +39,7 @@ LOSS_MUTANTS = (
         "a named entry that home no longer shows is deleted through each region that does",
         "a delete of the lost home that did not arrive everywhere is never made up for",
         40,
-        ((deciding, "succeed", mutations.deletes_at_home),),
+        ((decider, "succeed", mutations.deletes_at_home),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -47,7 +47,7 @@ LOSS_MUTANTS = (
         "a net of a lost home is never overwritten: its successor is of the next generation",
         "a late write of the lost home, whose stamps were ahead, replaces the successor",
         40,
-        ((deciding, "succeed", mutations.in_place),),
+        ((decider, "succeed", mutations.in_place),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -55,7 +55,7 @@ LOSS_MUTANTS = (
         "nets of older generations are deleted once the new one is committed",
         "all that they count vanishes where the new one has not arrived",
         160,
-        ((deciding, "succeed", mutations.outdated_at_once),),
+        ((decider, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),
     Mutant(

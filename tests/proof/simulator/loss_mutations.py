@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from compactor import pass_terms, succession
-from compactor.plan import Observation, Plan, Rules, is_committed
+from compactor.merge_plan import MergePlan, MergeRules, Observation, is_committed
 from compactor.succession import Succession, newest_net
 from ledger.core import keys
 from ledger.core.contract import Terms
@@ -14,7 +14,12 @@ _succeed, _rules_of = succession.succeed, pass_terms.rules_of
 
 
 def no_again(
-    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+    observation: Observation,
+    rules: MergeRules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
 ) -> Succession:
     """Leave what only some regions show as it is."""
     found = _succeed(observation, rules, now=now, version=version, upto=upto)
@@ -22,7 +27,12 @@ def no_again(
 
 
 def deletes_at_home(
-    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+    observation: Observation,
+    rules: MergeRules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
 ) -> Succession:
     """Delete entries through home only, whichever regions show them."""
     found = _succeed(observation, rules, now=now, version=version, upto=upto)
@@ -34,7 +44,12 @@ def deletes_at_home(
 
 
 def outdated_at_once(
-    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+    observation: Observation,
+    rules: MergeRules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
 ) -> Succession:
     """Delete nets of older generations although the new one is not committed."""
     found = _succeed(observation, rules, now=now, version=version, upto=upto)
@@ -49,18 +64,23 @@ def outdated_at_once(
 
 
 def in_place(
-    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+    observation: Observation,
+    rules: MergeRules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
 ) -> Succession:
     """Overwrite the net of the lost home, in place of one of a new generation beside it."""
     newest = newest_net(observation)
     if newest is not None and newest.home != rules.home and newest.home not in observation.views:
         fold = replace(newest, version=version, home=rules.home)
-        return Succession(plan=Plan(fold=fold))
+        return Succession(plan=MergePlan(fold=fold))
     same = replace(rules, generation=1)
     return _succeed(observation, same, now=now, version=version, upto=upto)
 
 
-def forget_at_once(settings: Settings) -> Rules:
+def forget_at_once(settings: Settings) -> MergeRules:
     """Forget the ids of what a lost region wrote like all others."""
     return replace(_rules_of(settings), given_up=None)
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import anyio
 
-from ledger.administration.budgets import LostRights
+from ledger.administration.budget_recovery import RightsReclaim
 from ledger.budgets.grant_closing import RegionViews
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
@@ -93,7 +93,7 @@ class LostRightsOperator:
         if home is None:
             raise HomeMoving("home is lost, and no other is in force")
         services = Services.of(clock=process.clock, randomness=process.random)
-        rights = LostRights(regions, home, table, services, view.current.terms, lost)
+        rights = RightsReclaim(regions, home, table, services, view.current.terms, lost)
         counters = await rights.counters(None)
         windows = [window for window in counters if await rights.stakes(window)]
         for window in counters:

@@ -9,7 +9,16 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from compactor import acting, checks, deciding, observe, pass_terms, passes, plan, slices
+from compactor import (
+    checks,
+    decider,
+    executor,
+    merge_pass,
+    merge_plan,
+    observation,
+    pass_terms,
+    slices,
+)
 from compactor.own_folds import OwnFold
 from ledger.contract import contract_writer, view
 from ledger.core import contract_item, keys
@@ -43,8 +52,8 @@ _MUTANTS = (
         "deletes and net reach other regions item by item: totals there are wrong meanwhile",
         8,
         (
-            (deciding, "decide", mutations.one_transaction_decide),
-            (acting, "apply", mutations.one_transaction_apply),
+            (decider, "plan_merge", mutations.one_transaction_decide),
+            (executor, "execute_plan", mutations.one_transaction_apply),
         ),
     ),
     Mutant(
@@ -70,7 +79,7 @@ _MUTANTS = (
         "the net names the entries that it counts, as long as they may be visible",
         "a region shows an entry beside the net that counts it: counted twice",
         8,
-        ((deciding, "decide", mutations.no_ids_decide),),
+        ((decider, "plan_merge", mutations.no_ids_decide),),
     ),
     Mutant(
         "net-first",
@@ -80,7 +89,7 @@ _MUTANTS = (
         (
             (keys, "NET_PREFIX", "!net#"),
             (keys, "_NET", re.compile(r"!net#([0-9]{4})")),
-            (passes.Pass, "__init__", mutations.no_hold(passes.Pass.__init__)),
+            (merge_pass.MergePass, "__init__", mutations.no_hold(merge_pass.MergePass.__init__)),
         ),
     ),
     Mutant(
@@ -89,7 +98,7 @@ _MUTANTS = (
         "a leader that stalls between two pages sees entries that others merge, delete and forget"
         " meanwhile, then the net that counts them, and merges them again",
         120,
-        ((passes, "observe", mutations.net_last),),
+        ((merge_pass, "observe", mutations.net_last),),
     ),
     Mutant(
         "unseen-region",
@@ -97,14 +106,14 @@ _MUTANTS = (
         "an id is forgotten while a region that was not observed still shows, or has yet to get,"
         " its entry: counted twice there",
         120,
-        ((passes, "observe", mutations.unseen_region),),
+        ((merge_pass, "observe", mutations.unseen_region),),
     ),
     Mutant(
         "short-views",
         "a visit reads as far as the newest id that the net names",
         "an id is forgotten although its entry is visible further on: counted twice",
         120,
-        ((observe, "_enough", mutations.short_view),),
+        ((observation, "_enough", mutations.short_view),),
     ),
     Mutant(
         "no-hold",
@@ -112,7 +121,7 @@ _MUTANTS = (
         "a reader between two pages, or of a replica that is behind, sees an entry and then a net"
         " that no longer names it",
         120,
-        ((passes.Pass, "__init__", mutations.no_hold(passes.Pass.__init__)),),
+        ((merge_pass.MergePass, "__init__", mutations.no_hold(merge_pass.MergePass.__init__)),),
     ),
     Mutant(
         "no-read-max",
@@ -142,7 +151,7 @@ _MUTANTS = (
         "entries are deleted once their net is committed",
         "an entry vanishes in a region that has not got the net yet",
         120,
-        ((deciding, "decide", mutations.early_deletes_decide),),
+        ((decider, "plan_merge", mutations.early_deletes_decide),),
     ),
     Mutant(
         "own-at-once",
@@ -163,21 +172,21 @@ _MUTANTS = (
         "candidates are visible in all regions (not only at home)",
         "an entry that reaches a region after the net forgot its id counts twice there",
         120,
-        ((deciding, "decide", mutations.home_candidates_decide),),
+        ((decider, "plan_merge", mutations.home_candidates_decide),),
     ),
     Mutant(
         "any-region",
         "the same (not in any region: one broken line of the plan)",
         "the same",
         120,
-        ((plan, "_candidates", mutations.any_region_candidates),),
+        ((merge_plan, "_candidates", mutations.any_region_candidates),),
     ),
     Mutant(
         "gone-at-home",
         "an id is forgotten once its entry is gone in all regions (not only at home)",
         "where the delete is late the entry counts twice",
         120,
-        ((deciding, "decide", mutations.home_gone_decide),),
+        ((decider, "plan_merge", mutations.home_gone_decide),),
     ),
     Mutant(
         "no-settle",
@@ -243,14 +252,14 @@ _MUTANTS = (
         "a net is put in place of the version observed, no other",
         "two leaders fold on the same net, and one fold is lost",
         120,
-        ((acting, "apply", mutations.unconditional_apply),),
+        ((executor, "execute_plan", mutations.unconditional_apply),),
     ),
     Mutant(
         "bad-stops",
         "a collection with an item that cannot be counted is left as it is, and a pass goes on",
         "one bad item stops all merging",
         8,
-        ((passes.Pass, "_quarantine", mutations.quarantine_all),),
+        ((merge_pass.MergePass, "_quarantine", mutations.quarantine_all),),
         worlds=is_strange,
     ),
     Mutant(

@@ -10,14 +10,15 @@ from typing import Any
 
 import anyio
 
-from compactor import apply as applying
-from compactor import observe, pass_terms, passes, plan
+from compactor import merge_pass, merge_plan, pass_terms
+from compactor import observation as observe
+from compactor import plan_execution as applying
 from compactor.agenda import Visit
-from compactor.apply import Done
 from compactor.context import MergeContext
-from compactor.observe import Observed
+from compactor.merge_plan import MergePlan, MergeRules, Observation
+from compactor.observation import CollectionViews
 from compactor.own_folds import OwnFold
-from compactor.plan import Observation, Plan, Rules
+from compactor.plan_execution import PlanResult
 from compactor.slices import NO_MEMBER, Slice
 from ledger.core import amounts, contract, ids, keys
 from ledger.core.contract import Terms, Validity
@@ -55,9 +56,9 @@ from proof.simulator import scenario
 from proof.simulator.scenario import Scenario
 from proof.simulator.store import SimStore
 
-_decide, _apply, _observe = plan.decide, applying.apply, observe.observe
+_decide, _apply, _observe = merge_plan.plan_merge, applying.execute_plan, observe.observe
 _rules_of = pass_terms.rules_of
-_candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
+_candidates, _read_once = merge_plan._candidates, collection._read_once  # noqa: SLF001
 _draw = scenario.draw
 _stricter = contract.stricter
 _under = Settings.under
@@ -73,8 +74,8 @@ def unmeasured(_offset: object, **_rule: object) -> None:
 
 
 def one_transaction_decide(
-    observation: Observation, rules: Rules, *, now: datetime, version: str
-) -> Plan:
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str
+) -> MergePlan:
     """Plan to delete what is folded in the transaction that folds it; all else is as ever."""
     made = _decide(observation, rules, now=now, version=version)
     if made.fold is None:
@@ -87,20 +88,22 @@ async def one_transaction_apply(
     store: Store,
     partition: str,
     net: NetChange | None,
-    plan: Plan,
+    plan: MergePlan,
     *,
     fence: Sequence[Check],
-) -> Done:
+) -> PlanResult:
     """Delete the entries and put their net, all or nothing in the home region."""
     if plan.fold is None:
         return await _apply(store, partition, net, plan, fence=fence)
     put = Put(net_item(plan.fold, partition), condition=applying._still(net))  # noqa: SLF001
     deletes: list[Action] = [Delete((partition, key)) for key in plan.deletes]
     outcome = await store.transact([*fence, put, *deletes])
-    return Done(len(deletes) if isinstance(outcome, Applied) else 0, outcome)
+    return PlanResult(len(deletes) if isinstance(outcome, Applied) else 0, outcome)
 
 
-def no_ids_decide(observation: Observation, rules: Rules, *, now: datetime, version: str) -> Plan:
+def no_ids_decide(
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str
+) -> MergePlan:
     """Put a net that does not name the entries that it counts, and delete them by its plan."""
     made = _decide(observation, rules, now=now, version=version)
     if made.fold is None:
@@ -109,8 +112,8 @@ def no_ids_decide(observation: Observation, rules: Rules, *, now: datetime, vers
 
 
 def home_candidates_decide(
-    observation: Observation, rules: Rules, *, now: datetime, version: str
-) -> Plan:
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str
+) -> MergePlan:
     """Take entries that home shows as if every region showed them."""
     home = observation.views[rules.home].entries
     shown = {
@@ -121,14 +124,14 @@ def home_candidates_decide(
 
 
 def early_deletes_decide(
-    observation: Observation, rules: Rules, *, now: datetime, version: str
-) -> Plan:
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str
+) -> MergePlan:
     """Delete merged entries although the net is not committed."""
     made = _decide(observation, rules, now=now, version=version)
     if made.waits != "not committed" or observation.net is None:
         return made
     home = observation.views[rules.home].entries
-    return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
+    return MergePlan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
 
 
 def is_given_up(one: Slice, members: object) -> bool:
@@ -143,8 +146,8 @@ def committed_at_once(_fold: OwnFold, _nets: Mapping[str, NetChange | None]) -> 
 
 
 def home_gone_decide(
-    observation: Observation, rules: Rules, *, now: datetime, version: str
-) -> Plan:
+    observation: Observation, rules: MergeRules, *, now: datetime, version: str
+) -> MergePlan:
     """Drop ids of entries that home no longer shows, whatever other regions show."""
     net, home = observation.net, observation.views[rules.home].entries
     dropped = {key for key in map(str, net.merged if net else ()) if key not in home}
@@ -159,7 +162,7 @@ def home_gone_decide(
 
 async def unseen_region(
     stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **extent: Any
-) -> Observed:
+) -> CollectionViews:
     """Observe every region but the last."""
     seen = {region: store for region, store in stores.items() if region != [*stores][-1]}
     if home not in seen:
@@ -169,29 +172,29 @@ async def unseen_region(
 
 async def net_last(
     stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **_extent: Any
-) -> Observed:
+) -> CollectionViews:
     """Read the net after the entries."""
     reads = [partial(observe._read_view, store, partition) for store in stores.values()]  # noqa: SLF001
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
     net = await observe._readable(home, read_net(stores[home], partition))  # noqa: SLF001
     shown = {region: view.collection for region, view in seen.items()}
-    return Observed(Observation(partition, net, shown), clock.monotonic(), clock.now())
+    return CollectionViews(Observation(partition, net, shown), clock.monotonic(), clock.now())
 
 
 async def unconditional_apply(
     store: Store,
     partition: str,
     net: NetChange | None,
-    plan: Plan,
+    plan: MergePlan,
     *,
     fence: Sequence[Check],
-) -> Done:
+) -> PlanResult:
     """Put the net whatever version is there by now."""
     done = await _apply(store, partition, net, replace(plan, fold=None), fence=fence)
     if plan.fold is None:
         return done
     outcome = await store.transact([*fence, Put(net_item(plan.fold, partition))])
-    return Done(done.deleted, outcome)
+    return PlanResult(done.deleted, outcome)
 
 
 def short_view(net: NetChange | None, upto: str | None) -> str | None:
@@ -225,7 +228,9 @@ class _Unheld:
 def no_hold(init: Callable[..., None]) -> Callable[..., None]:
     """Make a pass act at once."""
 
-    def without(self: passes.Pass, context: MergeContext, *args: Any, **options: Any) -> None:
+    def without(
+        self: merge_pass.MergePass, context: MergeContext, *args: Any, **options: Any
+    ) -> None:
         init(self, replace(context, settings=_Unheld(context.settings)), *args, **options)
 
     return without
@@ -244,7 +249,7 @@ def believing_short_life(seed: int) -> Scenario:
     return replace(drawn, settings=believed)
 
 
-def quarantine_all(self: passes.Pass, visit: Visit, error: DamagedItem) -> None:
+def quarantine_all(self: merge_pass.MergePass, visit: Visit, error: DamagedItem) -> None:
     """Stop the pass at a collection that cannot be read whole."""
     del error
     self._report.quarantine(visit.partition, "and with it all others")
@@ -252,7 +257,7 @@ def quarantine_all(self: passes.Pass, visit: Visit, error: DamagedItem) -> None:
     self._stop.set()
 
 
-def unsettled_rules(*args: Any, **options: Any) -> Rules:
+def unsettled_rules(*args: Any, **options: Any) -> MergeRules:
     """Merge entries at once."""
     return replace(_rules_of(*args, **options), settle=0.0)
 
@@ -287,7 +292,7 @@ def settled_together(
 
 
 def any_region_candidates(
-    observation: Observation, rules: Rules, *, now: datetime, room: int
+    observation: Observation, rules: MergeRules, *, now: datetime, room: int
 ) -> tuple[tuple[str, ...], int]:
     """Take entries that any region shows: one broken line in the plan."""
     everything: dict[str, Decimal] = {}

@@ -11,7 +11,7 @@ from functools import partial
 
 import anyio
 
-from compactor import lag
+from compactor import leadership
 from ledger.budgets import reclaim
 from ledger.core import contract
 from ledger.core.amounts import EXACT
@@ -145,8 +145,8 @@ def _arriving(loss: Loss | None) -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Silence logs of expected faults, and measure the lag rarely: each measurement costs steps."""
     logs = [logging.getLogger(name) for name in _LOGS]
-    before = lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS
-    lag.FIRST_WAIT_SECONDS = lag.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS
+    before = leadership.FIRST_WAIT_SECONDS, leadership.LONGEST_WAIT_SECONDS
+    leadership.FIRST_WAIT_SECONDS = leadership.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS
     levels = [log.level for log in logs]
     for log in logs:
         log.setLevel(logging.CRITICAL)
@@ -155,7 +155,7 @@ def _quiet() -> Iterator[None]:
     finally:
         for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)
-        lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS = before
+        leadership.FIRST_WAIT_SECONDS, leadership.LONGEST_WAIT_SECONDS = before
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import anyio
 
-from compactor import taking
+from compactor import home_takeover
 from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
@@ -106,7 +106,7 @@ class Takeover:
         """Bring a contract without the region into force, as an operator does."""
         if loss.is_taken_out:
             return await writer.change(lambda now: replace(now.terms, regions=loss.remaining))
-        await taking.check_removed(stores.values(), TABLE, [loss.region])
+        await home_takeover.check_removed(stores.values(), TABLE, [loss.region])
         return await writer.take_over(home, lost=[loss.region])
 
     @staticmethod

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ledger.local import LocalGlobalTable
-from ledger.local.child import start_child, stop_child
+from ledger.local.process import start_child, stop_child
 
 LAG, JITTER = 0.02, 0.1
 

@@ -10,10 +10,9 @@ from support.archiving import ArchivedWorld, raced
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, WEST
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
-from ledger.administration.archive.erasing import erase_notes
-from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
-from ledger.administration.archive.sweeping import sweep
+from ledger.administration.archive.check import ArchiveCheck, ArchiveFault, archived_in
+from ledger.administration.archive.cleanup import erase_notes, sweep
+from ledger.administration.archive.rebuild import Rebuild, RebuildResult
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import entry_item
@@ -42,9 +41,11 @@ async def filled(world: ArchivedWorld, *, rounds: int = 4) -> list[Entry]:
     return made
 
 
-async def checked(world: ArchivedWorld, places: Copies | None = None) -> tuple[Any, list[Wrong]]:
+async def checked(
+    world: ArchivedWorld, places: Copies | None = None
+) -> tuple[Any, list[ArchiveFault]]:
     """Check the archive of a world."""
-    wrong: list[Wrong] = []
+    wrong: list[ArchiveFault] = []
     places = places or Copies([world.place])
     check = ArchiveCheck(world.world.regions.replicas, HOME, places, wrong.append)
     await check.run(COUNTERS)
@@ -225,7 +226,9 @@ async def test_erased_notes() -> None:
             await erase_notes(home, places, "one", [fresh.id], shards=1)
 
 
-async def rebuilt(world: ArchivedWorld, target: World, places: Copies | None = None) -> Rebuilt:
+async def rebuilt(
+    world: ArchivedWorld, target: World, places: Copies | None = None
+) -> RebuildResult:
     """Rebuild the collections of a world's archive in another."""
     rebuild = Rebuild(
         target.regions.replicas[HOME],

@@ -5,8 +5,8 @@ from support.archiving import ArchivedWorld
 from support.compacting import World
 from support.ledgers import HOME
 
-from ledger.administration.archive.erasing import erase_notes
-from ledger.administration.archive.rebuilding import Rebuild
+from ledger.administration.archive.cleanup import erase_notes
+from ledger.administration.archive.rebuild import Rebuild
 from ledger.archive.places.copies import Copies
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.values import Entry

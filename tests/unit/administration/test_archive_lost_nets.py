@@ -7,13 +7,13 @@ from support.archiving import ArchivedWorld, raced
 from support.compacting import compactor_settings
 from support.ledgers import HOME
 
-from ledger.administration.archive.checking import (
+from ledger.administration.archive.check import (
     ArchiveCheck,
-    Restored,
-    Wrong,
+    ArchiveFault,
+    RestoredCollection,
     archived_in,
 )
-from ledger.administration.archive.sweeping import sweep
+from ledger.administration.archive.cleanup import sweep
 from ledger.archive import objects
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
@@ -38,9 +38,11 @@ def put_back(world: ArchivedWorld, net: Item | None) -> None:
         replica.table.set(NET, net)
 
 
-async def wrong_in(world: ArchivedWorld, *places: MemoryPlace, whole: bool = True) -> list[Wrong]:
+async def wrong_in(
+    world: ArchivedWorld, *places: MemoryPlace, whole: bool = True
+) -> list[ArchiveFault]:
     """Return what a check of all collections, or of one, says is wrong."""
-    wrong: list[Wrong] = []
+    wrong: list[ArchiveFault] = []
     copies, replicas = Copies(places or [world.place]), world.world.regions.replicas
     check = ArchiveCheck(replicas, HOME, copies, wrong.append)
     if whole:
@@ -108,8 +110,11 @@ async def test_what_a_restore_took_back_is_not_wrong(
     made = objects.id_of(name)
     assert made is not None
     begun = made.at
-    wrong: list[Wrong] = []
-    replicas, restored = world.world.regions.replicas, Restored(begun + after, begun + until)
+    wrong: list[ArchiveFault] = []
+    replicas, restored = (
+        world.world.regions.replicas,
+        RestoredCollection(begun + after, begun + until),
+    )
     check = ArchiveCheck(replicas, HOME, Copies([world.place]), wrong.append, [restored])
     await check.run(["one"])
     assert [f"folded at {utc_text(begun)} or within" in each.text for each in wrong] == (

@@ -7,7 +7,7 @@ from support.archiving import ArchivedWorld
 from support.compacting import World
 from support.ledgers import HOME
 
-from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
+from ledger.administration.archive.rebuild import Rebuild, RebuildResult
 from ledger.archive.places.copies import Copies
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, OutcomeUnknown
@@ -47,7 +47,7 @@ async def archived_world(*changes: int) -> tuple[ArchivedWorld, Item]:
     return world, net
 
 
-async def rebuild(world: ArchivedWorld, store: Store) -> Rebuilt:
+async def rebuild(world: ArchivedWorld, store: Store) -> RebuildResult:
     """Rebuild the archive of a world in a store."""
     random = Random(1)  # noqa: S311 (repeatable)
     now, places = world.world.clock.now(), Copies([world.place])

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 import pytest
 from botocore.loaders import Loader
 
-from ledger.administration.replica_states import REASONS, problems
-from ledger.administration.table_plan import KEYS, PASSING, TableView
+from ledger.administration.table_plan import KEYS, PASSING, REASONS, TableView, replica_problems
 
 HOME, OTHER, THIRD = "us-east-1", "eu-west-1", "ap-south-1"
 
@@ -25,9 +24,12 @@ WHOLE = {
 
 def test_replicas_that_replicate_are_no_problem() -> None:
     """Neither is one that is being made or changed, nor a region that has no table yet."""
-    assert problems(WHOLE) == ()
-    assert problems({HOME: view(HOME, eu_west_1="CREATING"), OTHER: view(OTHER, "CREATING")}) == ()
-    assert problems({HOME: view(HOME), OTHER: None}) == ()
+    assert replica_problems(WHOLE) == ()
+    assert (
+        replica_problems({HOME: view(HOME, eu_west_1="CREATING"), OTHER: view(OTHER, "CREATING")})
+        == ()
+    )
+    assert replica_problems({HOME: view(HOME), OTHER: None}) == ()
 
 
 @pytest.mark.parametrize("state", sorted(REASONS))
@@ -36,7 +38,7 @@ def test_each_state_is_reported_whichever_region_says_it(state: str) -> None:
     said = {**WHOLE, THIRD: view(THIRD, us_east_1="ACTIVE", eu_west_1=state)}
     own = {**WHOLE, OTHER: replace(WHOLE[OTHER], status=state)}
     for views in (said, own):
-        [text] = problems(views)
+        [text] = replica_problems(views)
         assert text.startswith(f"the replica in eu-west-1 is {state}: ")
 
 
@@ -44,7 +46,7 @@ def test_it_says_since_when_and_how_long_there_is() -> None:
     """DynamoDB takes it out of the group 20 hours after it became inaccessible."""
     at = datetime(2026, 11, 22, 8, tzinfo=UTC)
     home = replace(view(HOME, eu_west_1="REGION_DISABLED"), inaccessible={OTHER: at})
-    [text] = problems({HOME: home, OTHER: None})
+    [text] = replica_problems({HOME: home, OTHER: None})
     assert "is REGION_DISABLED since 2026-11-22T08:00:00+00:00: " in text
     assert "after 20 hours" in text
 
@@ -56,7 +58,7 @@ def test_a_replica_that_has_left_is_named() -> None:
         OTHER: view(OTHER),
         THIRD: view(THIRD, us_east_1="ACTIVE"),
     }
-    texts = problems(views)
+    texts = replica_problems(views)
     assert any(
         text.startswith("us-east-1, ap-south-1 do not count eu-west-1 among") for text in texts
     )

@@ -11,8 +11,8 @@ import pytest
 from support.ledgers import make_services
 
 from ledger import Hold, Ledger, Table
-from ledger.administration import budgets
-from ledger.administration.budgets import Restored, restored_budgets
+from ledger.administration import budget_recovery
+from ledger.administration.budget_recovery import Restored, restored_budgets
 from ledger.budgets.rights import Account
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
@@ -89,7 +89,7 @@ class Desk:
             await view.open()
             yield OpenTable({region: world.store(region) for region in (HOME, WEST)}, view)
 
-        self.monkeypatch.setattr(budgets, "open_table", opened)
+        self.monkeypatch.setattr(budget_recovery, "open_table", opened)
         opening = restored_budgets(world.settings, services=make_services(world.clock))
         async with opening as found:
             terms = replace(found.regions.terms, closed=closed)

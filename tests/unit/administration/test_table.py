@@ -12,9 +12,15 @@ from support.fake_aws import (
     refused,
 )
 
-from ledger.administration.table import Clients, Progress, create_table, delete_table, table_state
-from ledger.administration.table_plan import Kind, Step
-from ledger.administration.warm import Warm
+from ledger.administration.table import (
+    Clients,
+    TableProgress,
+    create_table,
+    delete_table,
+    table_state,
+)
+from ledger.administration.table_plan import StepKind, TableStep
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.core.errors import (
     AccessDenied,
     LedgerError,
@@ -33,8 +39,8 @@ def test_the_table_is_made_whole() -> None:
     assert finished(aws)
     assert state.left == ()
     kinds = [kind for kind, _ in itertools.groupby(step.kind for step in state.taken)]
-    assert kinds == [Kind.CREATE, Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
-    recovered = [step.region for step in state.taken if step.kind is Kind.RECOVERY]
+    assert kinds == [StepKind.CREATE, StepKind.REPLICA, StepKind.RECOVERY, StepKind.PROTECT]
+    recovered = [step.region for step in state.taken if step.kind is StepKind.RECOVERY]
     assert recovered == list(REGIONS)
 
 
@@ -55,7 +61,7 @@ def test_time_to_live_is_off_until_it_is_asked_for() -> None:
     aws = FakeAws()
     aws.run()
     assert aws.tables["eu-west-1"].get("expires") is None
-    assert aws.run(settings=EXPIRING).taken == (Step(Kind.EXPIRY, "us-east-1"),)
+    assert aws.run(settings=EXPIRING).taken == (TableStep(StepKind.EXPIRY, "us-east-1"),)
     assert {table["expires"] for table in aws.tables.values()} == {"~expires"}
     assert aws.run(settings=EXPIRING).taken == ()
 
@@ -77,7 +83,7 @@ def test_the_state_says_that_time_to_live_is_missing() -> None:
     assert [str(step) for step in left] == ["us-east-1: turn on time to live by ~expires"]
 
 
-WANTED = Warm(40_000, 20_000)
+WANTED = WarmThroughput(40_000, 20_000)
 
 
 def create_warm(settings: Settings, **options: Any) -> Any:
@@ -89,7 +95,9 @@ def test_warm_throughput_is_raised_once_for_all_replicas() -> None:
     """One request through the base, after the replicas; a second run sends none."""
     aws = FakeAws()
     taken = aws.run(create_warm).taken
-    assert [step for step in taken if step.kind is Kind.WARM] == [Step(Kind.WARM, "us-east-1")]
+    assert [step for step in taken if step.kind is StepKind.WARM] == [
+        TableStep(StepKind.WARM, "us-east-1")
+    ]
     assert aws.tables["us-east-1"]["WarmThroughput"] == WANTED.request
     assert aws.run(create_warm).taken == ()
 
@@ -99,7 +107,7 @@ def test_warm_throughput_is_neither_lowered_nor_asked_for_by_itself() -> None:
     aws = FakeAws()
     aws.run()
     assert "WarmThroughput" not in aws.tables["us-east-1"]
-    aws.tables["us-east-1"]["WarmThroughput"] = Warm(90_000, 90_000).request
+    aws.tables["us-east-1"]["WarmThroughput"] = WarmThroughput(90_000, 90_000).request
     assert aws.run(create_warm).taken == ()
 
 
@@ -157,7 +165,7 @@ def test_a_replica_missing_later_is_added() -> None:
     aws.run(settings=two)
     taken = aws.run().taken
     assert {step.region for step in taken} == {"ap-southeast-1"}
-    assert [step.kind for step in taken] == [Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
+    assert [step.kind for step in taken] == [StepKind.REPLICA, StepKind.RECOVERY, StepKind.PROTECT]
 
 
 def test_a_new_home_is_added_through_the_region_that_has_the_table() -> None:
@@ -174,7 +182,7 @@ def test_a_table_without_a_stream_gets_one() -> None:
     aws = FakeAws()
     aws.tables["us-east-1"] = plain_table()
     state = aws.run()
-    assert state.taken[0] == Step(Kind.STREAM, "us-east-1")
+    assert state.taken[0] == TableStep(StepKind.STREAM, "us-east-1")
     assert finished(aws)
 
 
@@ -255,7 +263,7 @@ def test_waiting_ends_with_what_is_still_to_do() -> None:
 def test_progress_counts_to_the_end() -> None:
     """Each report names the step, whether it waits, and never goes back."""
     aws = FakeAws()
-    seen: list[Progress] = []
+    seen: list[TableProgress] = []
     create_table(
         SETTINGS,
         connect=aws.connect,
@@ -275,7 +283,7 @@ def test_deleting_takes_protection_replicas_and_table() -> None:
     state = aws.run(delete_table)
     assert aws.tables == {}
     kinds = [kind for kind, _ in itertools.groupby(step.kind for step in state.taken)]
-    assert kinds == [Kind.UNPROTECT, Kind.REMOVE, Kind.DELETE]
+    assert kinds == [StepKind.UNPROTECT, StepKind.REMOVE, StepKind.DELETE]
     assert aws.run(delete_table).taken == ()
 
 

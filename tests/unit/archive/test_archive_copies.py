@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ledger import ArchiveDamaged, NeverApplied, RetryHorizonPassed
-from ledger.administration.archive.erasing import erase_notes
+from ledger.administration.archive.cleanup import erase_notes
 from ledger.archive.places.opening import open_places
 from ledger.archive.reading import CACHE_SECONDS
 from ledger.testing import MemoryGlobalTable

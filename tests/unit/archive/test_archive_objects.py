@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from compactor.observe import PAGES_WHOLE_MAX
+from compactor.observation import PAGES_WHOLE_MAX
 from ledger.archive import objects
 from ledger.archive.objects import Indexed
 from ledger.core.errors import ArchiveDamaged

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.commands import Ran, run_command_here
 
-from ledger.administration.budgets import LostRights, Restored
+from ledger.administration.budget_recovery import Restored, RightsReclaim
 from ledger.budgets.budget import Budget, Budgets, Hold
 from ledger.budgets.calendar import Window
 from ledger.budgets.limit_change import LimitChange
@@ -415,7 +415,7 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
             return {account: Reclaim(stake, stake.amount if most is None else most)}
 
     @asynccontextmanager
-    async def opened(*_: object, **__: object) -> AsyncIterator[LostRights]:
+    async def opened(*_: object, **__: object) -> AsyncIterator[RightsReclaim]:
         rights: Any = Rights()
         yield rights
 

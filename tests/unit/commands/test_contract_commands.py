@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from support.contracts import announce, remove_contract
 from typer.testing import CliRunner, Result
 
-from ledger.administration import contract as administration
+from ledger.administration import contract_changes as administration
 from ledger.commands import table as table_commands
 from ledger.contract import contract_writer
 from ledger.core.errors import (

@@ -6,13 +6,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ledger.administration.diagnosis.finding import Check, Finding, State
+from ledger.administration.diagnosis.diagnosis import CheckState, Diagnosis, DoctorCheck
 from ledger.commands import doctor
 from ledger.runtime import console_tables
 
 FOUND = (
-    Finding(Check.PERMISSIONS, "ap-southeast-1", State.PROBLEM, "no Query", "attach the policy"),
-    Finding(Check.SETTINGS, "", State.OK, "from regions.yaml"),
+    Diagnosis(
+        DoctorCheck.PERMISSIONS,
+        "ap-southeast-1",
+        CheckState.PROBLEM,
+        "no Query",
+        "attach the policy",
+    ),
+    Diagnosis(DoctorCheck.SETTINGS, "", CheckState.OK, "from regions.yaml"),
 )
 
 

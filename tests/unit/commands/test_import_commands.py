@@ -25,8 +25,8 @@ from support.importing import (
 from support.live import Live
 from typer.testing import CliRunner, Result
 
-from ledger.commands.importing import import_command
-from ledger.commands.importing.import_command import import_file
+from ledger.commands import imports
+from ledger.commands.imports import import_file
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, InvalidInput, OutcomeUnknown
 from ledger.settings import Settings
@@ -84,7 +84,7 @@ class Desk:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Give the command a store in memory."""
     made = Desk(tmp_path)
-    monkeypatch.setattr(import_command, "open_table", made.open_table)
+    monkeypatch.setattr(imports, "open_table", made.open_table)
     return made
 
 

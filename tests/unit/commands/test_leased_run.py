@@ -12,8 +12,7 @@ import anyio
 import pytest
 from support.leases import FIRST, World
 
-from ledger.commands.lease import LeaseRunOptions
-from ledger.commands.leased_run import LOST, NOT_HELD, LeasedRun
+from ledger.commands.lease import LOST, NOT_HELD, LeasedRun, LeaseRunOptions
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
 from ledger.primitives.leases.lease_rules import own_key, record_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.administration.signing_nets import SignedNets
-from ledger.commands.sign import _show
+from ledger.administration.net_signing import NetSigning
+from ledger.commands.contract import _show
 
 
 @pytest.mark.parametrize("required", [True, False])
@@ -12,7 +12,7 @@ def test_why_a_net_is_not_signed_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Each fault, and that of unsigned nets none is signed once a signature is required."""
-    _show(SignedNets(there=1, signed=2, faulty=1, faults=["it has none"]), required=required)
+    _show(NetSigning(there=1, signed=2, faulty=1, faults=["it has none"]), required=required)
     out, err = capsys.readouterr()
     assert "3 net changes are signed, 2 of them now" in " ".join(out.split())
     assert "it has none" in err
@@ -21,5 +21,5 @@ def test_why_a_net_is_not_signed_is_said(
 
 def test_a_table_that_is_signed_needs_no_advice(capsys: pytest.CaptureFixture[str]) -> None:
     """Then there is nothing to say."""
-    _show(SignedNets(there=1), required=True)
+    _show(NetSigning(there=1), required=True)
     assert capsys.readouterr().err == ""

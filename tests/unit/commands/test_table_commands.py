@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ledger.administration.table import Patience, Progress, TableState
-from ledger.administration.table_plan import KEYS, STREAM_VIEW, Kind, Step, TableView
-from ledger.administration.warm import Warm
+from ledger.administration.table import Patience, TableProgress, TableState
+from ledger.administration.table_plan import KEYS, STREAM_VIEW, StepKind, TableStep, TableView
+from ledger.administration.warm_throughput import WarmThroughput
 from ledger.commands import contract as contract_commands
 from ledger.commands import table as table_commands
 from ledger.core.contract_item import Contract
@@ -16,7 +16,7 @@ from ledger.settings import Settings
 
 FILE = "table: books\nhome: us-east-1\nregions:\n  us-east-1:\n"
 WHOLE = TableView("us-east-1", "ACTIVE", KEYS, stream=STREAM_VIEW, recovery=True, protected=True)
-STEP = Step(Kind.CREATE, "us-east-1")
+STEP = TableStep(StepKind.CREATE, "us-east-1")
 
 
 def state(view: TableView | None = WHOLE, **values: Any) -> TableState:
@@ -46,10 +46,10 @@ def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -
     """Each step taken is a line; progress goes to the other stream."""
 
     def create(
-        settings: Settings, *, patience: Patience, report: Any, warm: Warm | None
+        settings: Settings, *, patience: Patience, report: Any, warm: WarmThroughput | None
     ) -> TableState:
         assert (settings.table, patience.timeout_seconds, warm) == ("books", 5, None)
-        report(Progress(STEP, 0, 1, waiting=False, elapsed_seconds=0))
+        report(TableProgress(STEP, 0, 1, waiting=False, elapsed_seconds=0))
         return state(taken=(STEP,))
 
     monkeypatch.setattr(table_commands, "create_table", create)
@@ -64,9 +64,9 @@ def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_create_asks_for_warm_throughput(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--warm` reaches the table as units; a value that every new table has is refused."""
-    asked: list[Warm | None] = []
+    asked: list[WarmThroughput | None] = []
 
-    def create(*_: object, warm: Warm | None, **__: object) -> TableState:
+    def create(*_: object, warm: WarmThroughput | None, **__: object) -> TableState:
         asked.append(warm)
         return state()
 
@@ -74,7 +74,7 @@ def test_create_asks_for_warm_throughput(config: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(contract_commands, "establish", established)
     assert run("create", "--config", config, "--warm", "40000,20000").exit_code == 0
     assert run("create", "--config", config, "--warm", "40000").exit_code == 0
-    assert asked == [Warm(40_000, 20_000), Warm(40_000)]
+    assert asked == [WarmThroughput(40_000, 20_000), WarmThroughput(40_000)]
     assert isinstance(run("create", "--config", config, "--warm", "400").exception, InvalidInput)
 
 
@@ -157,7 +157,7 @@ def test_status_names_a_replica_that_does_not_replicate(
 
 def test_status_shows_the_warm_throughput(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the table serves at once is a line of its own."""
-    warm = dataclasses.replace(WHOLE, warm=Warm(4_000, 12_000))
+    warm = dataclasses.replace(WHOLE, warm=WarmThroughput(4_000, 12_000))
     monkeypatch.setattr(table_commands, "table_state", lambda _: state(warm))
     shown = run("status", "--config", config).stdout
     assert "warm throughput of each replica, a second: 4,000 writes, 12,000 reads" in shown
@@ -234,7 +234,7 @@ def test_delete_needs_the_name_of_the_table(
 
 def test_delete_with_the_name_deletes(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name on the command line is enough where no one can be asked."""
-    gone = state(None, taken=(Step(Kind.DELETE, "us-east-1"),))
+    gone = state(None, taken=(TableStep(StepKind.DELETE, "us-east-1"),))
     monkeypatch.setattr(table_commands, "delete_table", lambda *_, **__: gone)
     result = run("delete", "--config", config, "--confirm", "books")
     assert result.stdout == "done: us-east-1: delete the table\n"

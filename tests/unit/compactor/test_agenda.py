@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
-from compactor.plan import Plan
+from compactor.merge_plan import MergePlan
 
 HOLD = 20.0
 LOOK_SECONDS = 0.5
@@ -71,7 +71,7 @@ class Day:
                         self._looks[at - 1] = one
 
     def _hold(self, visit: Visit) -> None:
-        plan = Plan(deletes=("x",), is_cut=visit.partition in self.hot)
+        plan = MergePlan(deletes=("x",), is_cut=visit.partition in self.hot)
         self.agenda.hold(PendingAction(visit, None, plan, self.now + HOLD))
         self._held += 1
         self.held_most = max(self.held_most, self._held)
@@ -166,7 +166,7 @@ def test_bounded_in_ids() -> None:
     for name in ("a", "b"):
         visit = agenda.next_step(0.0)
         assert visit == Visit(name)
-        plan = Plan(deletes=tuple(map(str, range(15))))
+        plan = MergePlan(deletes=tuple(map(str, range(15))))
         agenda.hold(PendingAction(Visit(name), None, plan, 5.0))
     assert agenda.next_step(1.0) == Wait(5.0)
     held = agenda.next_step(5.0)

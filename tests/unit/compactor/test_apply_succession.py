@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 from support.ledgers import AWAY, HOME
 
-from compactor.apply import apply_succession
-from compactor.succession import Again, Succession
+from compactor.plan_execution import apply_succession
+from compactor.succession import PutAgain, Succession
 from ledger.core.entry import Item, entry_id, entry_item, net_item
 from ledger.core.fold import COPIES, collect
 from ledger.core.sums import COPY, Sum, SumPlace, copy_item
@@ -24,7 +24,7 @@ KEY = str(entry_id(START + timedelta(seconds=1), 1))
 OLD = NetChange(Decimal(5), 2, (), "v1", "", HOME)
 NEW = replace(OLD, generation=2, version="v2", home=AWAY)
 FENCE = (LeaseGrant(lease_key("compactor#2"), "me", 3).fence(),)
-AGAIN = Again(AWAY, KEY, "~net#0002", (2, "v2"))
+AGAIN = PutAgain(AWAY, KEY, "~net#0002", (2, "v2"))
 
 
 def remaining(*, epoch: int = 3, shown: NetChange = OLD) -> MemoryStore:

@@ -7,7 +7,7 @@ from support.archiving import URL, archived_settings
 from support.compacting import Instance, World
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong
+from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
@@ -78,7 +78,7 @@ async def survives(at: int) -> bool:
     for _ in range(5):
         await world.run_once(other)
         assert world.is_right(), at
-    wrong: list[Wrong] = []
+    wrong: list[ArchiveFault] = []
     check = ArchiveCheck(world.regions.replicas, HOME, Copies([place]), wrong.append)
     await check.run(["counter"])
     assert wrong == [], at

@@ -10,8 +10,8 @@ from support.budgets import AT_HOME, AT_WEST, granted, put_rights, spend_item
 from support.compacting import SETTLE, World
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.observe import ReadExtent, observe
-from compactor.plan import Observation, Rules, decide
+from compactor.merge_plan import MergeRules, Observation, plan_merge
+from compactor.observation import ReadExtent, observe
 from compactor.succession import succeed
 from ledger.budgets.rights import GrantName, Rights
 from ledger.budgets.rights_plan import SpendPlan, close
@@ -26,7 +26,7 @@ from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, WEST, SOUTH)
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, prune_min=3)
+RULES = MergeRules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, prune_min=3)
 LIMITED = replace(RULES, budgets=("counter",))
 AT = NOW - timedelta(seconds=1000)
 GRANT = GrantName(AT_HOME, 2)
@@ -54,7 +54,7 @@ def seen(items: tuple[Item, ...], shown: Mapping[str, Rights | None]) -> Observa
 
 def folded(items: tuple[Item, ...], shown: Mapping[str, Rights | None]) -> tuple[int, int]:
     """Return how many entries are folded, and how many wait for grants."""
-    plan = decide(seen(items, shown), LIMITED, now=NOW, version="v")
+    plan = plan_merge(seen(items, shown), LIMITED, now=NOW, version="v")
     return plan.folded, plan.unclosed
 
 
@@ -95,14 +95,14 @@ def test_a_grant_that_has_not_arrived_is_not_closed() -> None:
 
 def test_entries_wait_only_in_counters_with_a_budget() -> None:
     """Elsewhere an attribute of that name says nothing."""
-    found = decide(seen((SPENT,), {}), RULES, now=NOW, version="v")
+    found = plan_merge(seen((SPENT,), {}), RULES, now=NOW, version="v")
     assert (found.folded, found.unclosed) == (1, 0)
 
 
 def test_what_was_not_read_whole_is_not_folded() -> None:
     """Whether it names a grant is not known."""
     views = {region: Collection({SPENT["sk"]["S"]: Decimal(-3)}) for region in REGIONS}
-    found = decide(Observation("counter", None, views), LIMITED, now=NOW, version="v")
+    found = plan_merge(Observation("counter", None, views), LIMITED, now=NOW, version="v")
     assert (found.folded, found.unclosed) == (0, 1)
 
 
@@ -118,7 +118,7 @@ def test_entries_that_differ_in_their_grant_are_not_alike() -> None:
     other = spend_item(3, GrantName(AT_WEST, 2), at=AT)
     observation = seen((SPENT,), everywhere(CLOSED))
     views = {**observation.views, WEST: view(other)}
-    found = decide(replace(observation, views=views), LIMITED, now=NOW, version="v")
+    found = plan_merge(replace(observation, views=views), LIMITED, now=NOW, version="v")
     assert (found.folded, found.unclosed) == (0, 0)
 
 

@@ -26,13 +26,13 @@ from support.budgets import (
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH, WEST, seeded
 
-from compactor.budgets import Budgets, Later
+from compactor.budget_work import BudgetSchedule, BudgetWork
 from compactor.context import MergeContext
 from compactor.discovery.scan import Finder
 from compactor.metrics import CompactorMetrics
-from compactor.observe import ReadExtent, observe
+from compactor.observation import ReadExtent, observe
 from compactor.pass_terms import PassTerms, rules_of
-from compactor.preview import explained
+from compactor.preview import explain_preview
 from compactor.report import CompactorReport
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
@@ -175,17 +175,17 @@ async def test_rights_on_their_way_are_found_by_the_search(
 
 
 def budgets_of(
-    world: World, stores: Mapping[str, Store], settings: Settings, later: Later
-) -> tuple[Budgets, CompactorReport]:
+    world: World, stores: Mapping[str, Store], settings: Settings, later: BudgetSchedule
+) -> tuple[BudgetWork, CompactorReport]:
     """Return the budgets of a pass, and its report."""
     report = CompactorReport()
     services = Services.of(clock=world.clock, randomness=seeded())
     metrics = CompactorMetrics.of(CollectorRegistry())
     context = MergeContext(stores, settings, services, metrics)
-    return Budgets(context, PassTerms(context), report=report, later=later), report
+    return BudgetWork(context, PassTerms(context), report=report, later=later), report
 
 
-async def look(world: World, later: Later, *counters: str) -> CompactorReport:
+async def look(world: World, later: BudgetSchedule, *counters: str) -> CompactorReport:
     """Look at budgets as a pass does to which its hints and search name these counters."""
     budgets, report = budgets_of(world, world.regions.replicas, limited_settings(), later)
     await budgets.keep(counters, anyio.Event())
@@ -195,7 +195,7 @@ async def look(world: World, later: Later, *counters: str) -> CompactorReport:
 
 async def test_a_grant_is_closed_in_time_without_another_search() -> None:
     """A process that has seen it open looks again once it is over."""
-    world, later = World(), Later()
+    world, later = World(), BudgetSchedule()
     spent(world)
     assert (await look(world, later)).grants_open == 0
     assert (await look(world, later, "counter")).grants_open == 1
@@ -208,7 +208,7 @@ async def test_a_grant_is_closed_in_time_without_another_search() -> None:
 
 async def test_what_was_sent_is_taken_up_without_a_search() -> None:
     """In the pass after it was sent, or once it has arrived; no entry leads there any more."""
-    world, later = World(), Later()
+    world, later = World(), BudgetSchedule()
     put_rights(world.regions, granted(AT_HOME, at=START, minted=310))
     for account in (AT_WEST, AT_SOUTH):
         put_rights(world.regions, granted(account, at=START, minted=0))
@@ -229,7 +229,7 @@ async def test_what_was_sent_is_taken_up_without_a_search() -> None:
 
 async def test_what_failed_is_tried_again_in_the_next_pass() -> None:
     """No entry leads there, and the next search may be far."""
-    world, later = World(), Later()
+    world, later = World(), BudgetSchedule()
     spent(world)
     world.clock.pass_by(LATE)
     rights = shown_rights(world.regions, AT_HOME)
@@ -244,7 +244,7 @@ async def test_what_failed_is_tried_again_in_the_next_pass() -> None:
 
 def test_what_is_to_be_looked_at_later_is_bounded() -> None:
     """What finds no place is led to by its entries, or the search."""
-    later = Later(budgets_max=2)
+    later = BudgetSchedule(budgets_max=2)
     for place, counter in enumerate(("a", "b", "c")):
         later.note(counter, float(place))
     assert later.due(5.0) == ["a", "b"]
@@ -323,7 +323,7 @@ async def test_what_cannot_be_charged_is_told_and_waits(monkeypatch: pytest.Monk
         raise Unreachable("down")
 
     with monkeypatch.context() as patched:
-        patched.setattr("compactor.budgets.charge_open", fails)
+        patched.setattr("compactor.budget_work.charge_open", fails)
         report = await world.run_once(one)
     assert report.let_through_charged == report.merged == 0
     assert {*report.problems} == {"what was let through in 'counter': down"}
@@ -360,7 +360,7 @@ async def test_a_hold_of_a_lost_region_is_resolved_once_all_show_it_alike(*, ali
     stores = {region: world.regions.replicas[region] for region in (HOME, SOUTH)}
     extent = ReadExtent(with_items=True, with_rights=True)
     observed = await observe(stores, "counter", home=HOME, clock=world.clock, extent=extent)
-    budgets, report = budgets_of(world, stores, settings, Later())
+    budgets, report = budgets_of(world, stores, settings, BudgetSchedule())
     await budgets.resolve(observed)
     assert report.holds_expired == int(alike)
     assert shown_rights(world.regions, AT_HOME).available == (105 if alike else 100)
@@ -460,7 +460,7 @@ async def test_a_preview_says_what_waits_for_a_grant() -> None:
             with_items=rules.needs_items("counter"), with_rights=rules.has_budget("counter")
         ),
     )
-    found = explained(observed, rules, settings, now=world.clock.now())
+    found = explain_preview(observed, rules, settings, now=world.clock.now())
     assert (found.settled, found.folds) == (4, 0)
     (reason,) = found.reasons
     assert reason.startswith("4 settled entries wait for the grants that paid for them")
@@ -477,7 +477,7 @@ async def test_a_limit_that_a_lost_home_made_is_written_by_the_next() -> None:
     )
     settings = limited_settings().under(terms, home=WEST)
     stores = {region: world.regions.replicas[region] for region in (WEST, SOUTH)}
-    budgets, report = budgets_of(world, stores, settings, Later())
+    budgets, report = budgets_of(world, stores, settings, BudgetSchedule())
     await budgets.keep(["counter"], anyio.Event())
     assert report.problems == []
     found = (await read_budget(stores[WEST], "counter")).limit

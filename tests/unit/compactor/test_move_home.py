@@ -12,7 +12,7 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST
 from support.tiers import few_fast
 
 from compactor.report import CompactorReport
-from ledger.administration.contract import refined
+from ledger.administration.contract_changes import refined
 from ledger.contract.contract_writer import ContractWriter
 from ledger.core.contract import Terms
 from ledger.core.contract_item import CONTRACT_PARTITION, Contract

@@ -7,8 +7,8 @@ import pytest
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH, WEST, net
 
+from compactor.merge_plan import MergePlan
 from compactor.own_folds import AGAIN_MIN, OwnFolds
-from compactor.plan import Plan
 from ledger.core.entry import entry_id, net_of
 from ledger.core.values import NetChange
 from ledger.store.reads import FoundItems, Get, Page, Query
@@ -32,7 +32,7 @@ def test_what_a_fold_added_is_deleted() -> None:
     """Of the ids that the net names, those that the one before did not."""
     found = kept().of("counter")
     assert found is not None
-    assert found.plan() == Plan(deletes=KEYS[2:5])
+    assert found.plan() == MergePlan(deletes=KEYS[2:5])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_later_fold_takes_the_place() -> None:
     own.add("counter", AFTER, replace(AFTER, version="v3", merged=tuple(IDS[4:])))
     found = own.take("counter")
     assert found is not None
-    assert found.plan() == Plan(deletes=KEYS[5:])
+    assert found.plan() == MergePlan(deletes=KEYS[5:])
     assert own.of("counter") is None
     assert own.take("counter") is None
 

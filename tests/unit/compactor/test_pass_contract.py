@@ -13,8 +13,8 @@ from support.live import Live
 
 from compactor.context import MergeContext
 from compactor.memory import MergeMemory
+from compactor.merge_pass import MergePass
 from compactor.metrics import CompactorMetrics
-from compactor.passes import Pass
 from compactor.report import CompactorReport
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import ContractStale, LeaseLost
@@ -72,7 +72,7 @@ async def run_pass(
                 world.clock.pass_by(LEASE)
             metrics = CompactorMetrics.of(CollectorRegistry())
             context = MergeContext(stores, live, make_services(world.clock, 1), metrics)
-            made = Pass(context, memory or MergeMemory(), lease, stop=anyio.Event())
+            made = MergePass(context, memory or MergeMemory(), lease, stop=anyio.Event())
             return await made.run()
 
     (report,) = await world.drive(work)

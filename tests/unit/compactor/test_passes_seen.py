@@ -6,31 +6,31 @@ from typing import Any
 import pytest
 from support.ledgers import AWAY, HOME, make_settings
 
-from compactor.pass_record import FAILED, SEARCHED, SUCCEEDED, PassRecord, Recorded
-from compactor.passes_seen import passes_of
+from compactor.pass_history import FAILED, SEARCHED, SUCCEEDED, PassHistory, PassRecord
 from compactor.report import CompactorReport
 from compactor.slices import HEAD
-from ledger.administration.diagnosis.observed import PassesSeen
+from compactor.status import passes_of
+from ledger.administration.diagnosis.observations import PassesObservation
 from ledger.testing.clock import START
 
 SETTINGS = make_settings()
 
 
-def recorded(kind: str, seconds: float, member: str = HEAD, **values: Any) -> Recorded:
+def recorded(kind: str, seconds: float, member: str = HEAD, **values: Any) -> PassHistory:
     """Return the record of a pass that ended so many seconds ago."""
     report = CompactorReport(**values.pop("report", {}))
     record = PassRecord("me", START - timedelta(seconds=seconds), report, **values)
-    return Recorded(member, kind, record)
+    return PassHistory(member, kind, record)
 
 
-def seen(*passes: Recorded) -> PassesSeen:
+def seen(*passes: PassHistory) -> PassesObservation:
     """Return what these records say."""
     return passes_of(passes, SETTINGS, f"compactor@{HOME}", now=START)
 
 
 def test_nothing_is_recorded() -> None:
     """Then no pass has run, or none that records."""
-    assert seen() == PassesSeen(home=HOME)
+    assert seen() == PassesObservation(home=HOME)
 
 
 def test_a_pass_that_succeeded() -> None:
@@ -39,7 +39,7 @@ def test_a_pass_that_succeeded() -> None:
         recorded(SUCCEEDED, 30.0, lag_seconds={AWAY: 1.5}),
         recorded(SEARCHED, 90.0, report={"backlog": 7, "oldest": "2026-11-21T06:00:00Z"}),
     )
-    assert found == PassesSeen(
+    assert found == PassesObservation(
         home=HOME,
         success_age=30.0,
         search_age=90.0,
@@ -79,7 +79,7 @@ def test_damage_and_pace_are_of_all_members() -> None:
 
 def test_a_record_of_another_release() -> None:
     """Is one, of which nothing is known."""
-    found = seen(Recorded(HEAD, SUCCEEDED, None))
+    found = seen(PassHistory(HEAD, SUCCEEDED, None))
     assert (found.has_passes, found.success_age) == (True, None)
 
 

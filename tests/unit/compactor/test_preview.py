@@ -8,9 +8,9 @@ import pytest
 from support.compacting import HOLD, SETTLE, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.observe import ReadExtent, observe
+from compactor.observation import ReadExtent, observe
 from compactor.pass_terms import rules_of
-from compactor.preview import CollectionPreview, explained, with_searches
+from compactor.preview import CollectionPreview, explain_preview, with_searches
 from ledger.core.errors import DamagedItem
 from ledger.core.hints import hint_for
 
@@ -28,7 +28,7 @@ async def previewed(world: World, **overrides: Any) -> CollectionPreview:
         clock=world.clock,
         extent=ReadExtent.of(rules, "counter", now=world.clock.now()),
     )
-    return explained(observed, rules, settings, now=world.clock.now())
+    return explain_preview(observed, rules, settings, now=world.clock.now())
 
 
 async def test_what_it_would_do_is_what_a_pass_does() -> None:

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
-from compactor import observe as observing
-from compactor.observe import EVERYTHING, Observed, ReadExtent, observe
-from compactor.plan import Plan, Rules, decide
+from compactor import observation as observing
+from compactor.merge_plan import MergePlan, MergeRules, plan_merge
+from compactor.observation import EVERYTHING, CollectionViews, ReadExtent, observe
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
@@ -19,7 +19,7 @@ from ledger.testing.clock import START, ManualClock
 from ledger.testing.manual import ManualWorld
 
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)
+RULES = MergeRules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)
 REGIONS = (HOME, WEST, SOUTH)
 CASES = 150
 
@@ -55,29 +55,31 @@ def case(chance: Random, *, missing: float, merged: int) -> Case:
     return Case(regions, named)
 
 
-async def seen_by(one: Case, extent: ReadExtent) -> Observed:
+async def seen_by(one: Case, extent: ReadExtent) -> CollectionViews:
     """Observe a collection."""
     return await observe(
         one.regions.replicas, "counter", home=HOME, clock=ManualClock(instant=True), extent=extent
     )
 
 
-async def plans(one: Case) -> tuple[Plan, Plan]:
+async def plans(one: Case) -> tuple[MergePlan, MergePlan]:
     """Return the plans made from all of a collection and from what a visit reaches."""
     extent = ReadExtent.of(RULES, "counter", now=NOW)
     whole, part = [
-        decide((await seen_by(one, how)).observation, RULES, now=NOW, version="v2")
+        plan_merge((await seen_by(one, how)).observation, RULES, now=NOW, version="v2")
         for how in (EVERYTHING, extent)
     ]
     return whole, part
 
 
-def dropped(one: Case, plan: Plan) -> set[EntryId]:
+def dropped(one: Case, plan: MergePlan) -> set[EntryId]:
     """Return the ids that the net names no more after a plan."""
     return set(one.merged) - set(plan.fold.merged) if plan.fold else set()
 
 
-async def count_wrong(check: Callable[[Case, Plan, Plan], bool], *, missing: float) -> int:
+async def count_wrong(
+    check: Callable[[Case, MergePlan, MergePlan], bool], *, missing: float
+) -> int:
     """Return in how many of many cases a check fails."""
     wrong = 0
     for seed in range(CASES):
@@ -87,12 +89,12 @@ async def count_wrong(check: Callable[[Case, Plan, Plan], bool], *, missing: flo
     return wrong
 
 
-def is_same(_one: Case, whole: Plan, part: Plan) -> bool:
+def is_same(_one: Case, whole: MergePlan, part: MergePlan) -> bool:
     """Return whether two plans do the same."""
     return replace(part, backlog=0) == replace(whole, backlog=0)
 
 
-def is_sound(one: Case, whole: Plan, part: Plan) -> bool:
+def is_sound(one: Case, whole: MergePlan, part: MergePlan) -> bool:
     """Return whether a plan drops and deletes no more than the one made from everything."""
     return set(part.deletes) == set(whole.deletes) and dropped(one, part) <= dropped(one, whole)
 
@@ -139,7 +141,7 @@ async def test_a_long_collection_is_read_in_part() -> None:
     for view in seen.observation.views.values():
         assert len(view.entries) == 10
         assert view.net is not None
-    plan = decide(seen.observation, RULES, now=NOW, version="v2")
+    plan = plan_merge(seen.observation, RULES, now=NOW, version="v2")
     assert (plan.folded, plan.is_cut) == (8, True)
 
 
@@ -168,7 +170,7 @@ async def test_other_tools_entries_do_not_fill_the_view() -> None:
             item = entry_item(Entry("counter", str(each), Decimal(1)))
             store.table.set(("counter", str(each)), item)
     seen = await seen_by(Case(regions, ()), ReadExtent.of(RULES, "counter", now=NOW))
-    plan = decide(seen.observation, RULES, now=NOW, version="v2")
+    plan = plan_merge(seen.observation, RULES, now=NOW, version="v2")
     assert plan.folded == 5
 
 

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from compactor.scheduled import ScheduledMetrics
+from compactor.metrics import PushedMetrics
 from ledger.core.errors import LedgerError
 
 
@@ -12,6 +12,6 @@ def test_an_address_that_is_none_is_one_line(gateway: str) -> None:
     """The pass was done; what names no gateway is said with the address."""
     with (
         pytest.raises(LedgerError, match="metrics cannot be pushed to"),
-        ScheduledMetrics(CollectorRegistry(), gateway=gateway).left(),
+        PushedMetrics(CollectorRegistry(), gateway=gateway).left(),
     ):
         pass

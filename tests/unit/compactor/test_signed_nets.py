@@ -8,10 +8,8 @@ import pytest
 from support.compacting import World
 from support.ledgers import HOME
 
-from compactor.output import print_status, status_fields
-from compactor.passes_seen import passes_of
 from compactor.report import CompactorReport
-from compactor.status import status_in
+from compactor.status import passes_of, print_status, status_fields, status_in
 from ledger.core.entry import Item, net_item
 from ledger.core.fold import collect
 from ledger.core.signatures import NetKeys, signed_text

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.plan import Observation, Rules, decide
-from compactor.succession import Again, Succession, newest_net, succeed
+from compactor.merge_plan import MergeRules, Observation, plan_merge
+from compactor.succession import PutAgain, Succession, newest_net, succeed
 from ledger.core.entry import entry_id, net_item
 from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
@@ -19,7 +19,7 @@ from ledger.testing.clock import START
 
 NOW = START + timedelta(hours=1)
 LOST = "sa-east-1"
-RULES = Rules(
+RULES = MergeRules(
     home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, prune_min=3, generation=2
 )
 NEVER = replace(RULES, fold_min=1_000, fold_age=1e9, prune_min=1_000)
@@ -41,7 +41,9 @@ def seen(views: Mapping[str, Collection], first: NetChange | None = None) -> Obs
     return Observation("counter", first or views[HOME].net, views)
 
 
-def steps(observation: Observation, rules: Rules = NEVER, *, upto: str | None = None) -> Succession:
+def steps(
+    observation: Observation, rules: MergeRules = NEVER, *, upto: str | None = None
+) -> Succession:
     """Decide now."""
     return succeed(observation, rules, now=NOW, version="new", upto=upto)
 
@@ -102,7 +104,7 @@ def test_first_nets_have_the_tables_generation() -> None:
 def test_the_usual_plan_goes_on() -> None:
     """Once the net of this generation is everywhere, entries are folded as ever."""
     observation = seen({HOME: view(C, net=OURS), WEST: view(C, net=OURS)})
-    assert steps(observation, RULES).plan == decide(observation, RULES, now=NOW, version="new")
+    assert steps(observation, RULES).plan == plan_merge(observation, RULES, now=NOW, version="new")
 
 
 def test_nothing_happens_before_the_net_is_everywhere() -> None:
@@ -145,14 +147,14 @@ def test_named_entries_that_home_does_not_show_are_deleted_through_each_that_doe
 def test_an_entry_that_not_all_regions_show_is_put_again_through_one_that_does() -> None:
     """The put is newer than what is there; its condition is the net as observed."""
     views = {HOME: view(net=OURS), WEST: view(net=OURS), SOUTH: view(C, net=OURS)}
-    expected = Again(SOUTH, str(C), "~net#0002", (2, "w1"))
+    expected = PutAgain(SOUTH, str(C), "~net#0002", (2, "w1"))
     assert steps(seen(views)).again == (expected,)
 
 
 def test_an_entry_that_home_shows_is_put_again_through_home() -> None:
     """Of several regions that show it home is preferred; without a net its absence is checked."""
     views = {WEST: view(C), HOME: view(C), SOUTH: view()}
-    assert steps(seen(views)).again == (Again(HOME, str(C), "~net#0002", None),)
+    assert steps(seen(views)).again == (PutAgain(HOME, str(C), "~net#0002", None),)
 
 
 def test_an_entry_that_regions_show_differently_is_put_again() -> None:

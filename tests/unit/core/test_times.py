@@ -7,8 +7,8 @@ import pytest
 
 from ledger.commands.options import iso_bound, iso_time
 from ledger.core.times import is_time, time_of
+from ledger.http.service.request_models import bound, edge, moment
 from ledger.pipeline.core.record_times import time_of as record_time
-from ledger.service.asking import bound, edge, moment
 
 MOMENT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 TEXTS = [

@@ -16,12 +16,11 @@ from support.permissions import (
 )
 
 from compactor.job import Compactor
-from ledger.administration.archive.checking import ArchiveCheck, archived_in
-from ledger.administration.archive.erasing import erase_notes
-from ledger.administration.archive.rebuilding import Rebuild
-from ledger.administration.archive.sweeping import SWEPT_AGE, sweep
+from ledger.administration.archive.check import ArchiveCheck, archived_in
+from ledger.administration.archive.cleanup import SWEPT_AGE, erase_notes, sweep
+from ledger.administration.archive.rebuild import Rebuild
 from ledger.administration.templates import Role, iam_template, policy
-from ledger.administration.verifying import Verification
+from ledger.administration.verification import Verification
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.core.urls import bucket_of

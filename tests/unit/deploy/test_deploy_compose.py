@@ -13,8 +13,8 @@ import compactor.cli
 import ledger.commands.local
 import ledger.commands.serve
 import ledger.commands.webhook
+from ledger.http.webhooks.hooks import read_hooks
 from ledger.settings import Settings
-from ledger.webhooks.hooks import read_hooks
 
 COMPOSE = Path(__file__).parents[3] / "deploy" / "compose"
 

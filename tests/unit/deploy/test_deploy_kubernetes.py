@@ -8,7 +8,7 @@ import typer
 import yaml
 
 from ledger.commands.serve import app as serve_app
-from ledger.service.serving import STOP_SECONDS_MAX
+from ledger.http.service.server import STOP_SECONDS_MAX
 from ledger.settings.fields import parse_duration
 
 KUBERNETES = Path(__file__).parents[3] / "deploy" / "kubernetes"

@@ -30,13 +30,13 @@ from support.permissions import (
 )
 from support.pipeline_calls import run_the_pipeline
 
-from compactor.indexing import Indexer
+from compactor.home_takeover import check_removed
+from compactor.indexer import Indexer
 from compactor.job import Compactor
 from compactor.metrics import CompactorMetrics
-from compactor.observe import lease_name
+from compactor.observation import lease_name
 from compactor.records import put_records
 from compactor.slices import member_name
-from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.budgets.budget import Hold
@@ -54,6 +54,9 @@ from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
 from ledger.core.keys import DOCTOR_PARTITION, EXPIRES, LEASE_PARTITION
 from ledger.core.values import Entry
 from ledger.feed.dynamodb import StreamsClient
+from ledger.http.webhooks.events import HookEvent
+from ledger.http.webhooks.progress_items import DUE, HookPosition, ProgressItems
+from ledger.http.webhooks.worker import LEASE as WORKER_LEASE
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
@@ -79,9 +82,6 @@ from ledger.store.writes import (
 )
 from ledger.table import Table
 from ledger.testing.clock import START, ManualClock
-from ledger.webhooks.events import Event as HookEvent
-from ledger.webhooks.keeping import DUE, Kept, Position
-from ledger.webhooks.worker import LEASE as WORKER_LEASE
 from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
@@ -269,8 +269,8 @@ async def test_the_notifier_has_just_enough_beside_the_others() -> None:
     """What a worker of webhooks keeps, and its lease, at home alone."""
     recorder = Recorder()
     store = recorder.store(HOME)
-    kept, event = Kept(store, "erp"), HookEvent("msg_1", b"{}")
-    at = await kept.move(await kept.position(), Position("f1"), stamp="s")
+    kept, event = ProgressItems(store, "erp"), HookEvent("msg_1", b"{}")
+    at = await kept.move(await kept.position(), HookPosition("f1"), stamp="s")
     await kept.move(at, at, stamp="t")
     await kept.put_due(event)
     assert [each async for each in kept.due()] == [event]

@@ -6,7 +6,7 @@ import pytest
 from ledger.local.engines.memory.engine import MemoryEngine
 from ledger.local.engines.port import TableKey
 from ledger.local.expiry import OLDEST_SECONDS, Expiry, is_expired
-from ledger.local.front.catalog import FULL_STREAM, Catalog, Table
+from ledger.local.front.catalog import FULL_STREAM, Catalog, CatalogTable
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import LinkDelays, Replicator
 
@@ -52,9 +52,9 @@ class World:
     async def open(self, attribute: str | None = "expires") -> "World":
         """Make the table with a replica in each region, its time to live by `attribute`."""
         await self.engine.start(REGIONS)
-        first: Table | None = None
+        first: CatalogTable | None = None
         for region in REGIONS:
-            table = Table(
+            table = CatalogTable(
                 name=TABLE,
                 region=region,
                 key=TableKey(("pk",), ("S",)),

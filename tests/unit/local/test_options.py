@@ -4,7 +4,7 @@ import pytest
 
 from ledger.core.errors import LocalTableError, SettingsError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.local.options import Options
+from ledger.local.options import LocalOptions
 
 STATUS = {
     "regions": ["us-east-1", "eu-west-1"],
@@ -80,7 +80,7 @@ def test_given_values_that_contradict_each_other_are_refused() -> None:
 def test_wrong_options_name_value_and_rule(options: dict[str, Any], rule: str) -> None:
     """Each wrong option is one clear error."""
     with pytest.raises(LocalTableError, match=rule):
-        Options(**options).check()
+        LocalOptions(**options).check()
 
 
 @pytest.mark.parametrize("name", ["operations", "regions"])

@@ -34,8 +34,8 @@ except PackageMissing as error:
 """
 WEBHOOK = """
 async def run_sender():
-    from ledger.commands.delivering import sender
-    from ledger.webhooks.metrics import WebhookMetrics
+    from ledger.commands.webhook import sender
+    from ledger.http.webhooks.metrics import WebhookMetrics
     async with sender(WebhookMetrics.of(None)):
         pass
 import anyio
@@ -52,17 +52,21 @@ LAB_DOORS: Mapping[str, tuple[str, str, str]] = {
     "lab bench": ("matplotlib", "bench", "bench --picture bench.svg"),
 }
 CALLS: Mapping[str, tuple[str, str, str]] = {
-    "ledger.client": ("httpx", "client", "def run(): import ledger.client"),
-    "ledger.client.sync": ("httpx", "client", "def run(): import ledger.client.sync"),
+    "ledger.http.client": ("httpx", "client", "def run(): import ledger.http.client"),
+    "ledger.http.client.sync": ("httpx", "client", "def run(): import ledger.http.client.sync"),
     "export": (
         "pyarrow",
         "parquet",
         "from ledger.commands.export import _Parquet\ndef run(): _Parquet(None, 2, None)",
     ),
     "webhooks": ("httpx", "client", WEBHOOK),
-    "Lambda, mangum": ("mangum", "service", "def run(): import ledger.service.aws_lambda"),
-    "Lambda, fastapi": ("fastapi", "service", "def run(): import ledger.service.aws_lambda"),
-    "Lambda, starlette": ("starlette", "service", "def run(): import ledger.service.aws_lambda"),
+    "Lambda, mangum": ("mangum", "service", "def run(): import ledger.http.service.aws_lambda"),
+    "Lambda, fastapi": ("fastapi", "service", "def run(): import ledger.http.service.aws_lambda"),
+    "Lambda, starlette": (
+        "starlette",
+        "service",
+        "def run(): import ledger.http.service.aws_lambda",
+    ),
     "kafka": (
         "aiokafka",
         "kafka",

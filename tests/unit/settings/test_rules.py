@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
 from ledger.core.errors import SettingsError
+from ledger.http.webhooks import hooks
 from ledger.settings.rules import rule_of
-from ledger.webhooks import hooks
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,8 +11,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 from support.ledgers import HOME, seeded
 
+from compactor.merge_plan import Observation, plan_merge
 from compactor.pass_terms import rules_of
-from compactor.plan import Observation, decide
 from ledger import Ledger
 from ledger.core import amounts
 from ledger.core.entry import net_item
@@ -73,7 +73,7 @@ class Desk:
         rules = rules_of(self.settings)
         seen = Observation(partition, home.net, {HOME: home})
         version = f"{len(items):032x}{self.clock.wall.timestamp():.0f}"
-        plan = decide(seen, rules, now=self.clock.wall, version=version)
+        plan = plan_merge(seen, rules, now=self.clock.wall, version=version)
         for key in plan.deletes:
             del self.store.table.partitions[partition][key]
         if plan.fold is not None:

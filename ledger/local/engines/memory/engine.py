@@ -10,13 +10,13 @@ from typing import Any
 
 from ledger.core.capacity import read_units
 from ledger.local.engines import values
-from ledger.local.engines.memory import pages, transactions, writes
+from ledger.local.engines.memory import pages, writes
+from ledger.local.engines.memory import writes as transactions
 from ledger.local.engines.memory.expressions.binding import Placeholders
-from ledger.local.engines.memory.expressions.documents import at
-from ledger.local.engines.memory.expressions.projections import projection
+from ledger.local.engines.memory.expressions.documents import at, projection
 from ledger.local.engines.memory.items import TableItems
-from ledger.local.engines.memory.requests import refuse_legacy
-from ledger.local.engines.port import Answer, ApiError, Change, Image, TableKey, invalid
+from ledger.local.engines.memory.writes import refuse_legacy
+from ledger.local.engines.port import ApiError, EngineAnswer, Image, ItemChange, TableKey, invalid
 
 BATCH_GET_BYTES_MAX = 16 * 1024 * 1024
 _Tables = dict[str, TableItems]
@@ -29,7 +29,7 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._regions: dict[str, _Tables] = {}
-        self._operations: Mapping[str, Callable[[_Tables, dict[str, Any]], Answer]] = {
+        self._operations: Mapping[str, Callable[[_Tables, dict[str, Any]], EngineAnswer]] = {
             "GetItem": _get_item,
             "BatchGetItem": _batch_get_item,
             "TransactGetItems": _transact_get_items,
@@ -71,7 +71,7 @@ class MemoryEngine:
         """Return how many items the table holds."""
         return len(self._regions[region][table])
 
-    async def call(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> EngineAnswer:
         """Carry out one item operation; atomic, since nothing is awaited.
 
         Raises:
@@ -79,7 +79,7 @@ class MemoryEngine:
         """
         return self._operations[operation](self._regions[region], body)
 
-    async def apply(self, region: str, changes: Sequence[Change]) -> None:
+    async def apply(self, region: str, changes: Sequence[ItemChange]) -> None:
         """Write replicated images as they are."""
         tables = self._regions[region]
         for change in changes:
@@ -94,10 +94,10 @@ class MemoryEngine:
         """Return an item with its binary values as bytes."""
         return values.item(wire)
 
-    async def dump(self, region: str, table: str) -> Sequence[Change]:
+    async def dump(self, region: str, table: str) -> Sequence[ItemChange]:
         """Return every item of a table."""
         items = self._regions[region][table]
-        return [Change(table, items.key.of(image), image) for image in items.every()]
+        return [ItemChange(table, items.key.of(image), image) for image in items.every()]
 
 
 def _capacity(body: Mapping[str, Any], table: str, units: float, kind: str = "") -> dict[str, Any]:
@@ -140,11 +140,11 @@ def _many_tables(
     return answer
 
 
-def _get_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _get_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     image, size = _read(tables[body["TableName"]], body, body["Key"])
     consistent = bool(body.get("ConsistentRead", False))
     answer = {} if image is None else {"Item": image}
-    return Answer(_one_table(answer, body, read_units(size, consistent=consistent)))
+    return EngineAnswer(_one_table(answer, body, read_units(size, consistent=consistent)))
 
 
 def _read(
@@ -161,7 +161,7 @@ def _read(
     return wanted.of(stored.image) if wanted else stored.image, stored.size
 
 
-def _batch_get_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _batch_get_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     responses: dict[str, list[Image]] = {}
     unprocessed: dict[str, Any] = {}
     spent: list[tuple[str, float]] = []
@@ -180,10 +180,10 @@ def _batch_get_item(tables: _Tables, body: dict[str, Any]) -> Answer:
             if image is not None:
                 found.append(image)
     answer = {"Responses": responses, "UnprocessedKeys": unprocessed}
-    return Answer(_many_tables(answer, body, spent))
+    return EngineAnswer(_many_tables(answer, body, spent))
 
 
-def _transact_get_items(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _transact_get_items(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     responses: list[dict[str, Any]] = []
     spent: list[tuple[str, float]] = []
     for action in body["TransactItems"]:
@@ -192,32 +192,32 @@ def _transact_get_items(tables: _Tables, body: dict[str, Any]) -> Answer:
         image, size = _read(tables[table], request, request["Key"])
         responses.append({} if image is None else {"Item": image})
         spent.append((table, read_units(size, consistent=True, transactional=True)))
-    return Answer(_many_tables({"Responses": responses}, body, spent, "Read"))
+    return EngineAnswer(_many_tables({"Responses": responses}, body, spent, "Read"))
 
 
-def _query(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _query(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     page = pages.query(tables[body["TableName"]], body)
-    return Answer(_one_table(page.body, body, page.units))
+    return EngineAnswer(_one_table(page.body, body, page.units))
 
 
-def _scan(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _scan(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     page = pages.scan(tables[body["TableName"]], body)
-    return Answer(_one_table(page.body, body, page.units))
+    return EngineAnswer(_one_table(page.body, body, page.units))
 
 
-def _put_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _put_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     _check_return_values(body, ("NONE", "ALL_OLD"))
     table = body["TableName"]
     return _write(writes.put(table, tables[table], body), body)
 
 
-def _delete_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _delete_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     _check_return_values(body, ("NONE", "ALL_OLD"))
     table = body["TableName"]
     return _write(writes.delete(table, tables[table], body), body)
 
 
-def _update_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _update_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     _check_return_values(body, ("NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"))
     table = body["TableName"]
     return _write(writes.update(table, tables[table], body), body)
@@ -228,7 +228,7 @@ def _check_return_values(body: Mapping[str, Any], allowed: Sequence[str]) -> Non
         raise invalid(f"Return values set to invalid value: it is one of {', '.join(allowed)}")
 
 
-def _write(intent: writes.Intent, body: Mapping[str, Any]) -> Answer:
+def _write(intent: writes.Intent, body: Mapping[str, Any]) -> EngineAnswer:
     if not intent.holds:
         raise condition_failed(body, intent.old)
     changes = intent.commit()
@@ -236,7 +236,7 @@ def _write(intent: writes.Intent, body: Mapping[str, Any]) -> Answer:
     shown = _returned(intent, body.get("ReturnValues", "NONE"))
     if shown:
         answer["Attributes"] = shown
-    return Answer(_one_table(answer, body, intent.units()), changes)
+    return EngineAnswer(_one_table(answer, body, intent.units()), changes)
 
 
 def condition_failed(body: Mapping[str, Any], old: Image | None) -> ApiError:
@@ -265,7 +265,7 @@ def _returned(intent: writes.Intent, wanted: str) -> Image | None:
     return {name: value for name, value in source.items() if name in there}
 
 
-def _batch_write_item(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _batch_write_item(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     intents = [
         _batch_intent(table, tables[table], request)
         for table, requests in body["RequestItems"].items()
@@ -273,7 +273,7 @@ def _batch_write_item(tables: _Tables, body: dict[str, Any]) -> Answer:
     ]
     changes = tuple(change for intent in intents for change in intent.commit())
     spent = [(intent.table, float(intent.units())) for intent in intents]
-    return Answer(_many_tables({"UnprocessedItems": {}}, body, spent), changes)
+    return EngineAnswer(_many_tables({"UnprocessedItems": {}}, body, spent), changes)
 
 
 def _batch_intent(table: str, items: TableItems, request: Mapping[str, Any]) -> writes.Intent:
@@ -282,11 +282,11 @@ def _batch_intent(table: str, items: TableItems, request: Mapping[str, Any]) -> 
     return writes.delete(table, items, request["DeleteRequest"])
 
 
-def _transact_write_items(tables: _Tables, body: dict[str, Any]) -> Answer:
+def _transact_write_items(tables: _Tables, body: dict[str, Any]) -> EngineAnswer:
     def named(action: Mapping[str, Any]) -> tuple[str, TableItems]:
         return action["TableName"], tables[action["TableName"]]
 
     intents = transactions.plan(body["TransactItems"], named)
     changes = tuple(change for intent in intents for change in intent.commit())
     spent = [(intent.table, float(intent.units(transactional=True))) for intent in intents]
-    return Answer(_many_tables({}, body, spent, "Write"), changes)
+    return EngineAnswer(_many_tables({}, body, spent, "Write"), changes)

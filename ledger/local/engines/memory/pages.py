@@ -14,11 +14,10 @@ from typing import Any
 from ledger.core.capacity import read_units
 from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import Condition, condition
+from ledger.local.engines.memory.expressions.documents import Projection, projection
 from ledger.local.engines.memory.expressions.key_conditions import key_condition
-from ledger.local.engines.memory.expressions.projections import Projection, projection
 from ledger.local.engines.memory.items import Stored, TableItems
-from ledger.local.engines.memory.requests import refuse_legacy
-from ledger.local.engines.memory.writes import checked_key
+from ledger.local.engines.memory.writes import checked_key, refuse_legacy
 from ledger.local.engines.port import Image, invalid
 
 PAGE_BYTES_MAX = 1024 * 1024
@@ -28,14 +27,14 @@ _SELECTS = ("ALL_ATTRIBUTES", "COUNT", "SPECIFIC_ATTRIBUTES")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EnginePage:
     """The content of one page, and the cost of reading it."""
 
     body: dict[str, Any]
     units: float
 
 
-def query(items: TableItems, body: Mapping[str, Any]) -> Page:
+def query(items: TableItems, body: Mapping[str, Any]) -> EnginePage:
     """Read one page of a collection.
 
     Raises:
@@ -57,7 +56,7 @@ def query(items: TableItems, body: Mapping[str, Any]) -> Page:
     return reading.page(walk)
 
 
-def scan(items: TableItems, body: Mapping[str, Any]) -> Page:
+def scan(items: TableItems, body: Mapping[str, Any]) -> EnginePage:
     """Read one page of a table, or of one segment of it.
 
     Raises:
@@ -150,7 +149,7 @@ class _Reading:
         placeholders.check_all_used()
         return reading
 
-    def page(self, walk: Iterator[Stored]) -> Page:
+    def page(self, walk: Iterator[Stored]) -> EnginePage:
         evaluated, size, last = self._evaluate(walk)
         kept = [image for image in evaluated if self.filter is None or self.filter.holds(image)]
         body: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(evaluated)}
@@ -159,7 +158,7 @@ class _Reading:
             body["Items"] = kept if show is None else [show.of(image) for image in kept]
         if last is not None:
             body["LastEvaluatedKey"] = self.items.key.of(last)
-        return Page(body, read_units(size, consistent=self.consistent))
+        return EnginePage(body, read_units(size, consistent=self.consistent))
 
     def _evaluate(self, walk: Iterator[Stored]) -> tuple[list[Image], int, Image | None]:
         evaluated: list[Image] = []

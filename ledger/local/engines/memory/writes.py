@@ -4,10 +4,17 @@ Every write, alone or inside a transaction, is first turned into an `Intent`: th
 item after, and whether its condition held. The caller then commits all intents or none, so
 there is nothing to undo.
 
+Checks of fields that several operations have.
+
+TransactWriteItems: all intents are computed first, then all are committed or none.
+
+No two actions of a transaction may name one item, so each sees exactly the state before the
+transaction: nothing has to be copied, and nothing undone.
+
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +22,38 @@ from ledger.core.capacity import item_size, write_units
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import Condition, condition
-from ledger.local.engines.memory.expressions.trees import Steps
+from ledger.local.engines.memory.expressions.syntax import Steps
 from ledger.local.engines.memory.expressions.updates import update as update_expression
 from ledger.local.engines.memory.items import Place, Stored, TableItems
-from ledger.local.engines.memory.requests import check_choice, refuse_legacy
-from ledger.local.engines.port import Change, Image, invalid
+from ledger.local.engines.port import ApiError, Image, ItemChange, Unfit, invalid
+
+
+def refuse_legacy(body: Mapping[str, Any], fields: Iterable[str]) -> None:
+    """Refuse the parameters that expressions replaced in 2014.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    for name in fields:
+        if name in body:
+            raise invalid(
+                f"{name} is not supported by the local global table: use an expression instead"
+            )
+
+
+def check_choice(body: Mapping[str, Any], name: str, allowed: Sequence[str]) -> None:
+    """Refuse a field whose value is not one of those allowed.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    if body.get(name) is not None and body[name] not in allowed:
+        raise invalid(
+            f"1 validation error detected: Value '{body[name]}' at '{name[0].lower()}{name[1:]}' "
+            f"failed to satisfy constraint: Member must satisfy enum value set: "
+            f"[{', '.join(allowed)}]"
+        )
+
 
 _LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
 
@@ -53,7 +87,7 @@ class Intent:
         old_size = self.before.size if self.before else 0
         return write_units(max(old_size, self.size), transactional=transactional)
 
-    def commit(self) -> tuple[Change, ...]:
+    def commit(self) -> tuple[ItemChange, ...]:
         """Write it, and return the change; None if nothing changed."""
         if not self.writes or self.old == self.after:
             return ()
@@ -61,7 +95,7 @@ class Intent:
             self.items.delete(self.place)
         else:
             self.items.put(self.place, self.after, self.size)
-        return (Change(self.table, self.key, self.after),)
+        return (ItemChange(self.table, self.key, self.after),)
 
 
 def _intent(
@@ -190,3 +224,61 @@ def checked_key(items: TableItems, wire: Mapping[str, Any]) -> Image:
     key = values.item(wire)
     values.check_key(items.key, key, whole_item=False)
     return key
+
+
+TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
+
+_PLANS: Mapping[str, Callable[[str, TableItems, Mapping[str, Any]], Intent]] = {
+    "Put": put,
+    "Delete": delete,
+    "Update": update,
+    "ConditionCheck": check,
+}
+
+
+def plan(
+    actions: Sequence[Mapping[str, Any]],
+    tables: Callable[[Mapping[str, Any]], tuple[str, TableItems]],
+) -> list[Intent]:
+    """Work out every action of a transaction against the state before it.
+
+    Raises:
+        ApiError: ValidationException, or TransactionCanceledException with a reason per action.
+    """
+    outcomes = [_outcome(action, tables) for action in actions]
+    if any(reason["Code"] != "None" for _, reason in outcomes):
+        raise cancelled([reason for _, reason in outcomes])
+    intents = [intent for intent, _ in outcomes if intent is not None]
+    if sum(intent.size for intent in intents) > TRANSACTION_BYTES_MAX:
+        raise invalid("Collection size of the items in the transaction exceeds 4 MB")
+    return intents
+
+
+def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ApiError:
+    """Return DynamoDB's TransactionCanceledException."""
+    codes = ", ".join(str(reason["Code"]) for reason in reasons)
+    return ApiError(
+        "TransactionCanceledException",
+        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
+        extra={"CancellationReasons": list(reasons)},
+    )
+
+
+def _outcome(
+    action: Mapping[str, Any], tables: Callable[[Mapping[str, Any]], tuple[str, TableItems]]
+) -> tuple[Intent | None, dict[str, Any]]:
+    ((kind, body),) = action.items()
+    name, items = tables(body)
+    try:
+        intent = _PLANS[kind](name, items, body)
+    except Unfit as error:
+        return None, {"Code": "ValidationError", "Message": error.message}
+    if intent.holds:
+        return intent, {"Code": "None"}
+    reason: dict[str, Any] = {
+        "Code": "ConditionalCheckFailed",
+        "Message": "The conditional request failed",
+    }
+    if body.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and intent.old is not None:
+        reason["Item"] = intent.old
+    return intent, reason

@@ -7,10 +7,11 @@
 
 A breadth-first walk over all states that writers, replication, leaders (each a zombie that acts on
 what it saw however long ago, or crashes), plans in flight, a reader and a move of home can bring
-about. What is decided and what is counted comes from the production code (`compactor.plan.decide`,
-`ledger.core.fold.Collection`); the model only moves items. In every state, wherever an item has
-changed, the region's total must count each change that has reached it, once, and no other. With a
-mutant one rule is broken, and the walk ends with the shortest trace to a wrong total.
+about. What is decided and what is counted comes from the production code
+(`compactor.merge_plan.plan_merge`, `ledger.core.fold.Collection`); the model only moves items. In
+every state, wherever an item has changed, the region's total must count each change that has
+reached it, once, and no other. With a mutant one rule is broken, and the walk ends with the
+shortest trace to a wrong total.
 
 Some events need no step of their own:
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from compactor.plan import Observation, Plan, Rules, is_committed
+from compactor.merge_plan import MergePlan, MergeRules, Observation, is_committed
 from ledger.core import ids
 from ledger.core.fold import Collection
 from ledger.core.values import NetChange
@@ -46,7 +46,7 @@ EARLY_MOVE = Mutant(
 """Not among `MUTANTS`: a fold may be lost and made again, and no total is ever wrong by it."""
 
 
-def _home_candidates(observation: Observation, rules: Rules, version: str) -> Plan:
+def _home_candidates(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     home = observation.views[rules.home].entries
     shown = {
         region: Collection({**home, **view.entries}, view.net)
@@ -55,7 +55,7 @@ def _home_candidates(observation: Observation, rules: Rules, version: str) -> Pl
     return decide_now(replace(observation, views=shown), rules, version)
 
 
-def _home_gone(observation: Observation, rules: Rules, version: str) -> Plan:
+def _home_gone(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     merged = set(map(str, observation.net.merged)) if observation.net else set()
     dropped = merged - observation.views[rules.home].entries.keys()
     shown = {
@@ -67,27 +67,27 @@ def _home_gone(observation: Observation, rules: Rules, version: str) -> Plan:
     return decide_now(replace(observation, views=shown), rules, version)
 
 
-def _early_deletes(observation: Observation, rules: Rules, version: str) -> Plan:
+def _early_deletes(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     if observation.net is None or is_committed(observation):
         return decide_now(observation, rules, version)
     home = observation.views[rules.home].entries
-    return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
+    return MergePlan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
 
 
-def _no_ids(observation: Observation, rules: Rules, version: str) -> Plan:
+def _no_ids(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     plan = decide_now(observation, rules, version)
     return replace(plan, fold=replace(plan.fold, merged=()) if plan.fold else None)
 
 
-def _one_transaction(observation: Observation, rules: Rules, version: str) -> Plan:
+def _one_transaction(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     home, net = observation.views[rules.home].entries, observation.net
     settled = sorted(key for key in home if ids.parse(key))[: rules.fold_max]
     if not settled:
-        return Plan(waits="too few entries")
+        return MergePlan(waits="too few entries")
     change = sum((home[key] for key in settled), net.change if net else Decimal(0))
     count = (net.count if net else 0) + len(settled)
     fold = NetChange(change, count, (), version, "", rules.home)
-    return Plan(tuple(settled), fold, len(settled))
+    return MergePlan(tuple(settled), fold, len(settled))
 
 
 MUTANTS: Mapping[str, Mutant] = {

@@ -1,4 +1,4 @@
-"""The production code, called for small cases: `compactor.plan.decide` and `Collection.total`.
+"""The production code for small cases: `compactor.merge_plan.plan_merge`, `Collection.total`.
 
 The explorer keeps states as small integers. Here they become real entries, net changes and
 observations, are passed to the production code, and its results become integers again. Both
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from compactor.plan import Observation, Plan, Rules, decide
+from compactor.merge_plan import MergePlan, MergeRules, Observation, plan_merge
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
@@ -35,12 +35,12 @@ NET_BITS = 3
 """Of each entry a net knows how often it counts it, and whether it names it."""
 _NET_MASK = (1 << NET_BITS) - 1
 
-Deciding = Callable[[Observation, Rules, str], Plan]
+Deciding = Callable[[Observation, MergeRules, str], MergePlan]
 
 
-def decide_now(observation: Observation, rules: Rules, version: str) -> Plan:
+def decide_now(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     """Decide as the compactor does."""
-    return decide(observation, rules, now=NOW, version=version)
+    return plan_merge(observation, rules, now=NOW, version=version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class ProductionCode:
             for place, name in enumerate(self.regions)
         }
 
-    def _rules(self, home: int) -> Rules:
-        return Rules(
+    def _rules(self, home: int) -> MergeRules:
+        return MergeRules(
             home=self.regions[home],
             settle=1.0,
             fold_max=self._fold_max,
@@ -146,7 +146,7 @@ class ProductionCode:
             prune_min=1,
         )
 
-    def _in_bits(self, plan: Plan) -> Decision:
+    def _in_bits(self, plan: MergePlan) -> Decision:
         bits = [int(key in plan.deletes) for key in self._keys]
         if plan.fold is None:
             return Decision(tuple(bits), NOWHERE)

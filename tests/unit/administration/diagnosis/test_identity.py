@@ -7,7 +7,7 @@ from support.ledgers import HOME, LOCAL
 from support.strangers import answering, refused
 
 from ledger.administration.diagnosis.identity import identify, known_regions
-from ledger.administration.diagnosis.observed import Cause, CredentialsSeen, Failed
+from ledger.administration.diagnosis.observations import Cause, CredentialsObservation, FailedLook
 from ledger.core.errors import AccessDenied
 from ledger.settings import Settings
 
@@ -47,14 +47,14 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_endpoint_on_this_machine_asks_for_none() -> None:
     """Nobody is asked, and nothing has to be found."""
     found = await identify(Settings(regions={HOME: LOCAL}), HOME)
-    assert isinstance(found, CredentialsSeen)
+    assert isinstance(found, CredentialsObservation)
     assert found.is_local
 
 
 async def test_no_credentials() -> None:
     """Are a failure of their own kind."""
     found = await identify(AWS, HOME)
-    assert isinstance(found, Failed)
+    assert isinstance(found, FailedLook)
     assert found.cause is Cause.NO_CREDENTIALS
 
 
@@ -70,7 +70,7 @@ async def test_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ARN, and where they were found."""
     with answering((200, "text/xml", CALLER.encode()), is_aws=True) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
-        assert await identify(AWS, HOME) == CredentialsSeen("env", ARN)
+        assert await identify(AWS, HOME) == CredentialsObservation("env", ARN)
 
 
 @pytest.mark.usefixtures("keys")
@@ -87,8 +87,8 @@ async def test_what_sts_refuses(monkeypatch: pytest.MonkeyPatch, code: str, caus
     with answering((403, "text/xml", refusal(code).encode()), is_aws=True) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         found = await identify(AWS, HOME)
-    assert isinstance(found, CredentialsSeen)
-    assert isinstance(found.identity, Failed)
+    assert isinstance(found, CredentialsObservation)
+    assert isinstance(found.identity, FailedLook)
     assert found.identity.cause is cause
 
 
@@ -99,9 +99,9 @@ async def test_sts_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         found = await identify(AWS, HOME)
         other = Settings(regions={HOME: {"endpoint": "http://dynamo.example:8000"}})
-        assert await identify(other, HOME) == CredentialsSeen("env")
-    assert isinstance(found, CredentialsSeen)
-    assert isinstance(found.identity, Failed)
+        assert await identify(other, HOME) == CredentialsObservation("env")
+    assert isinstance(found, CredentialsObservation)
+    assert isinstance(found.identity, FailedLook)
     assert found.identity.cause is Cause.UNANSWERED
 
 
@@ -132,8 +132,8 @@ async def test_what_is_no_answer_of_sts_leaves_the_identity_unknown(
     with answering(answer, is_aws=is_aws) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         found = await identify(AWS, HOME)
-    assert isinstance(found, CredentialsSeen)
-    assert isinstance(found.identity, Failed)
+    assert isinstance(found, CredentialsObservation)
+    assert isinstance(found.identity, FailedLook)
 
 
 @pytest.mark.usefixtures("keys")
@@ -144,5 +144,5 @@ async def test_a_malformed_endpoint_leaves_the_identity_unknown(
     """The SDK raises a bare ValueError for it."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", endpoint)
     found = await identify(AWS, HOME)
-    assert isinstance(found, CredentialsSeen)
-    assert isinstance(found.identity, Failed)
+    assert isinstance(found, CredentialsObservation)
+    assert isinstance(found.identity, FailedLook)

@@ -6,9 +6,9 @@ from datetime import timedelta
 from support.ledgers import HOME, net
 
 from ledger import Region, Settings
-from ledger.administration.diagnosis import judging
-from ledger.administration.diagnosis.finding import Finding, State
-from ledger.administration.diagnosis.hot import HotSample
+from ledger.administration.diagnosis import region_findings
+from ledger.administration.diagnosis.diagnosis import CheckState, Diagnosis
+from ledger.administration.diagnosis.hot_collection import HotSample
 from ledger.administration.diagnosis.unmerged import SampledKeys, Unmerged
 from ledger.core.entry import Item, entry_id
 from ledger.core.ids import EntryId
@@ -73,25 +73,25 @@ def test_a_collection_that_was_read_in_part_says_nothing() -> None:
     assert sample.unmerged(SETTINGS, now=NOW) == Unmerged()
 
 
-def judged(found: Unmerged) -> list[Finding]:
+def judged(found: Unmerged) -> list[Diagnosis]:
     """Return the doctor's lines."""
-    return [*judging.unmerged_findings(HotSample([], 1, "", found), region=HOME, now=NOW)]
+    return [*region_findings.unmerged_findings(HotSample([], 1, "", found), region=HOME, now=NOW)]
 
 
 def test_the_doctor_says_how_many_wait_and_since_when() -> None:
     """It warns once they have waited for longer than the alarm allows."""
     [late] = judged(Unmerged(9, 2, 1_234, NOW - timedelta(minutes=62)))
-    assert late.state is State.WARNING
+    assert late.state is CheckState.WARNING
     assert "9 collections" in late.what
     assert "2 have 1,234 settled entries" in late.what
     assert (NOW - timedelta(minutes=62)).isoformat()[:16] in late.what
     assert "--search" in late.do
     [soon] = judged(Unmerged(9, 2, 1_234, NOW - timedelta(minutes=2)))
-    assert (soon.state, "1,234" in soon.what) == (State.OK, True)
+    assert (soon.state, "1,234" in soon.what) == (CheckState.OK, True)
 
 
 def test_the_doctor_says_that_nothing_waits() -> None:
     """Of what it has sampled; without a page of the table it says nothing."""
     [none] = judged(Unmerged(9))
-    assert (none.state, "none" in none.what) == (State.OK, True)
+    assert (none.state, "none" in none.what) == (CheckState.OK, True)
     assert judged(Unmerged()) == []

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.commands.pipeline import reset_command
+from ledger.commands.pipeline import states
 from ledger.pipeline.auditing.reset import ResetResult
 from ledger.settings import Settings
 
@@ -22,7 +22,7 @@ def resets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         found.append((settings.pipeline.name, is_forced))
         return ResetResult(1234, {"a", "b"}, 3)
 
-    monkeypatch.setattr(reset_command, "_reset", reset)
+    monkeypatch.setattr(states, "_reset", reset)
     monkeypatch.setenv("LEDGER_REGIONS", '{"us-east-1": {}}')
     monkeypatch.setenv("LEDGER_TABLE", "money")
     monkeypatch.setenv("LEDGER_PIPELINES", f'{{"fx": {ONE}, "bonds": {ONE}}}')

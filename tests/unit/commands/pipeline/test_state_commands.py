@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.commands.pipeline import state_commands
+from ledger.commands.pipeline import states
 from ledger.pipeline.auditing.forget import Forgotten
 from ledger.pipeline.auditing.move import Moved
 from ledger.settings import Settings
@@ -33,7 +33,7 @@ def test_where_states_lie_is_said(monkeypatch: pytest.MonkeyPatch, table: str, w
         assert (settings.pipeline.state_table or "") == table
         return Moved(1234, 5)
 
-    monkeypatch.setattr(state_commands, "_move", move)
+    monkeypatch.setattr(states, "_move", move)
     if table:
         monkeypatch.setenv("LEDGER_PIPELINE__STATE_TABLE", table)
     assert run("move-states").stdout == f"states lie in {where}: 1,234 moved, 5 lanes marked\n"
@@ -55,6 +55,6 @@ def test_what_was_forgotten_is_said(
     async def forget(_settings: Settings) -> Forgotten:
         return Forgotten(1_700_000_000, 1234, left, lanes)
 
-    monkeypatch.setattr(state_commands, "_forget", forget)
+    monkeypatch.setattr(states, "_forget", forget)
     said = "1,234 records from before 2023-11-14T22:13:20+00:00 forgotten"
     assert run("forget").stdout == f"{said}{end}\n"

@@ -14,15 +14,15 @@ from support.ledgers import HOME, net
 
 from compactor.discovery import summary
 from compactor.discovery.scan import (
-    Cursor,
     Finder,
-    Found,
+    FoundCollections,
+    ScanCursor,
     load_cursor,
     next_search,
     save_cursor,
 )
 from compactor.discovery.summary import Summary
-from compactor.plan import Observation, Rules, decide, older_than
+from compactor.merge_plan import MergeRules, Observation, older_than, plan_merge
 from ledger.budgets.rights import rights_item
 from ledger.core.descriptions import description_item
 from ledger.core.entry import Item, Key, entry_id
@@ -35,7 +35,7 @@ from ledger.store.writes import Put
 from ledger.testing.clock import START
 
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, prune_min=4)
+RULES = MergeRules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, prune_min=4)
 CURSOR_KEY = ("~scan", "compactor")
 
 
@@ -65,12 +65,12 @@ def many(collections: int, entries: int = 3) -> list[Item]:
 async def found_in(
     store: MemoryStore,
     *,
-    cursor: Cursor | None = None,
+    cursor: ScanCursor | None = None,
     segments: int = 1,
     pages_max: int = 1000,
-    rules: Rules = RULES,
+    rules: MergeRules = RULES,
     stop: anyio.Event | None = None,
-) -> Found:
+) -> FoundCollections:
     """Search once."""
     finder = Finder(
         store,
@@ -123,7 +123,9 @@ async def test_due(name: str, page_items_max: int) -> None:
     assert found.due == (["counter"] if due else [])
     assert found.collections == 1
     shown = collect(items)
-    plan = decide(Observation("counter", shown.net, {HOME: shown}), RULES, now=NOW, version="v2")
+    plan = plan_merge(
+        Observation("counter", shown.net, {HOME: shown}), RULES, now=NOW, version="v2"
+    )
     assert bool(plan.deletes or plan.fold) == due
 
 
@@ -298,7 +300,7 @@ async def test_collection_is_not_cut_by_pages() -> None:
 async def test_other_segments_begin_again() -> None:
     """A cursor of another number of segments begins a new round."""
     store = store_of(*many(6))
-    found = await found_in(store, cursor=Cursor(2, {0: None}), segments=3)
+    found = await found_in(store, cursor=ScanCursor(2, {0: None}), segments=3)
     assert len(found.due) == 6
 
 
@@ -330,7 +332,7 @@ async def test_cursor_round_trip(seed: int) -> None:
         if draw.random() < 0.8
     }
     store = store_of()
-    cursor = Cursor(segments, places, began=draw.choice((None, NOW)))
+    cursor = ScanCursor(segments, places, began=draw.choice((None, NOW)))
     await save_cursor(store, "compactor", cursor)
     assert await load_cursor(store, "compactor") == cursor
 
@@ -348,15 +350,15 @@ HALF_WAY: dict[int, Key | None] = {0: ("c1", "x")}
     ("cursor", "due"),
     [
         (None, True),
-        (Cursor(1, FINISHED), True),
-        (Cursor(1, HALF_WAY, NOW), True),
-        (Cursor(2, FINISHED, NOW), True),
-        (Cursor(1, FINISHED, NOW - timedelta(seconds=59)), False),
-        (Cursor(1, FINISHED, NOW - timedelta(seconds=60)), True),
-        (Cursor(1, FINISHED, NOW + timedelta(seconds=1)), True),
+        (ScanCursor(1, FINISHED), True),
+        (ScanCursor(1, HALF_WAY, NOW), True),
+        (ScanCursor(2, FINISHED, NOW), True),
+        (ScanCursor(1, FINISHED, NOW - timedelta(seconds=59)), False),
+        (ScanCursor(1, FINISHED, NOW - timedelta(seconds=60)), True),
+        (ScanCursor(1, FINISHED, NOW + timedelta(seconds=1)), True),
     ],
 )
-def test_when_a_search_is_due(cursor: Cursor | None, *, due: bool) -> None:
+def test_when_a_search_is_due(cursor: ScanCursor | None, *, due: bool) -> None:
     """A round goes on until it is finished, and a new one begins so long after the last began."""
     at = next_search(cursor, 60.0, now=NOW)
     assert (at is None) == due

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ledger.local.engines.port import ApiError
-from ledger.local.front.limits import Tokens
+from ledger.local.front.request_limits import Tokens
 from ledger.store.writes import TOKEN_SECONDS
 
 

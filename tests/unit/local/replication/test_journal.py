@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import LocalTableError
-from ledger.local.engines.port import ApiError, Change
+from ledger.local.engines.port import ApiError, ItemChange
 from ledger.local.replication.journal import FILE, FORMAT, Journal, Kept, KeptToken
 from ledger.local.replication.stamps import Shipment, Stamp
 
@@ -17,7 +17,7 @@ def shipment(pk: str, image: dict[str, Any] | None = None, *, table: str = TABLE
     """Give a change of one item; without an image its delete."""
     key = {"pk": {"S": pk}}
     whole = None if image is None else {**key, **image}
-    return Shipment(Change(table, key, whole), (pk,), STAMP, 1)
+    return Shipment(ItemChange(table, key, whole), (pk,), STAMP, 1)
 
 
 def keys(journal: Journal, region: str = EAST) -> list[str]:

@@ -4,8 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ledger.local.engines.port import Change
-from ledger.local.replication.links import RETRY_SECONDS_MAX, Hold, Link, doubled
+from ledger.local.engines.port import ItemChange
+from ledger.local.replication.links import RETRY_SECONDS_MAX, Link, LinkHold, doubled
 from ledger.local.replication.stamps import Shipment, Stamp
 
 WAIT_SECONDS = 20.0
@@ -14,7 +14,7 @@ WAIT_SECONDS = 20.0
 def shipment(name: str) -> Shipment:
     """Give the change of an item with this name."""
     key = {"pk": {"S": name}}
-    return Shipment(Change("ledger", key, key), (name,), Stamp(1, "us-east-1"), 1)
+    return Shipment(ItemChange("ledger", key, key), (name,), Stamp(1, "us-east-1"), 1)
 
 
 class Target:
@@ -95,14 +95,14 @@ async def test_what_is_held_while_items_go_alone_stays_in_order() -> None:
         link.push(shipment(name))
     async with running(link):
         await target.until_tries(2)
-        await link.hold(Hold.UNAVAILABLE)
+        await link.hold(LinkHold.UNAVAILABLE)
         tries = target.tries
         assert (tries, link.waiting) == (2, 3)
         target.refused.clear()
-        link.release(Hold.PAUSED)
+        link.release(LinkHold.PAUSED)
         await asyncio.sleep(0)
         assert target.tries == tries, "another reason holds it still"
-        link.release(Hold.UNAVAILABLE)
+        link.release(LinkHold.UNAVAILABLE)
         async with asyncio.timeout(WAIT_SECONDS):
             await link.until_idle()
     assert sorted(target.taken) == ["a", "b", "c"]
@@ -146,7 +146,7 @@ async def test_a_hold_waits_for_the_delivery_under_way() -> None:
     async with running(link), asyncio.timeout(WAIT_SECONDS):
         await begun.wait()
         asyncio.get_running_loop().call_soon(going.set)
-        await link.hold(Hold.PAUSED)
+        await link.hold(LinkHold.PAUSED)
         assert arrived == ["a"]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ledger.local.engines.memory.engine import MemoryEngine
-from ledger.local.engines.port import ApiError, Change, TableKey
+from ledger.local.engines.port import ApiError, ItemChange, TableKey
 from ledger.local.replication.journal import Journal
-from ledger.local.replication.links import Hold
+from ledger.local.replication.links import LinkHold
 from ledger.local.replication.replicator import LinkDelays, Replicator
 from ledger.local.replication.stamps import Shipment
 
@@ -171,7 +171,7 @@ async def test_an_item_that_could_not_be_applied_is_applied_later() -> None:
         apply = world.engine.apply
         failing = [WEST, WEST, WEST]
 
-        async def unreliable(region: str, changes: list[Change]) -> None:
+        async def unreliable(region: str, changes: list[ItemChange]) -> None:
             if region in failing:
                 failing.remove(region)
                 raise OSError("the engine is away")
@@ -237,14 +237,14 @@ async def test_a_region_that_lost_its_tables_is_filled_again() -> None:
         await world.put(EAST, "everywhere")
         await world.settle()
         for target in (EAST, ASIA):
-            await world.replicator.link(WEST, target).hold(Hold.PAUSED)
+            await world.replicator.link(WEST, target).hold(LinkHold.PAUSED)
         await world.put(WEST, "own")
         await world.engine.restart(WEST)
         got = await world.replicator.refill(WEST, TABLE, [EAST, ASIA])
         assert got.present == {("everywhere",), ("own",)}
         assert await world.shown(WEST) == {"everywhere": "0", "own": "0"}
         for target in (EAST, ASIA):
-            world.replicator.link(WEST, target).release(Hold.PAUSED)
+            world.replicator.link(WEST, target).release(LinkHold.PAUSED)
         await world.settle()
         assert await world.shown(EAST) == {"everywhere": "0", "own": "0"}
 
@@ -255,14 +255,14 @@ async def test_a_region_that_is_cut_off_is_filled_once_it_is_reached() -> None:
         await world.put(EAST, "a")
         await world.settle()
         for source in (EAST, ASIA):
-            await world.replicator.link(source, WEST).hold(Hold.PAUSED)
+            await world.replicator.link(source, WEST).hold(LinkHold.PAUSED)
         await world.engine.restart(WEST)
         got = await world.replicator.refill(WEST, TABLE, [EAST, ASIA])
         assert not got.present
         assert got.known == {("a",)}
         assert await world.shown(WEST) == {}
-        world.replicator.link(EAST, WEST).release(Hold.PAUSED)
-        world.replicator.link(ASIA, WEST).release(Hold.PAUSED)
+        world.replicator.link(EAST, WEST).release(LinkHold.PAUSED)
+        world.replicator.link(ASIA, WEST).release(LinkHold.PAUSED)
         await world.settle()
         assert await world.shown(WEST) == {"a": "0"}
 
@@ -272,7 +272,7 @@ async def test_a_region_whose_items_were_kept_loses_none(tmp_path: Path) -> None
     journal = Journal.open(tmp_path)
     async with open_world(journal=journal) as world:
         for target in (EAST, ASIA):
-            await world.replicator.link(WEST, target).hold(Hold.PAUSED)
+            await world.replicator.link(WEST, target).hold(LinkHold.PAUSED)
         await world.put(WEST, "own", 1)
         await world.put(WEST, "gone")
         async with world.replicator.locks[WEST]:
@@ -294,7 +294,7 @@ async def test_what_others_have_newer_is_sent_again(
     async with open_world(journal=journal) as world:
         await world.put(origin, "everywhere")
         await world.settle()
-        await world.replicator.link(origin, WEST).hold(Hold.PAUSED)
+        await world.replicator.link(origin, WEST).hold(LinkHold.PAUSED)
         await world.put(origin, "new")
         await world.put(origin, "everywhere", 1)
         async with asyncio.timeout(WAIT_SECONDS):
@@ -318,7 +318,7 @@ async def test_the_last_write_of_each_item_is_everywhere_whatever_fails(seed: in
     async with open_world(tombstones_max=0) as world:
         apply = world.engine.apply
 
-        async def unreliable(region: str, changes: list[Change]) -> None:
+        async def unreliable(region: str, changes: list[ItemChange]) -> None:
             if chosen.random() < 0.2:
                 await apply(region, changes[: len(changes) // 2])
                 raise OSError("the engine is away")
@@ -330,7 +330,7 @@ async def test_the_last_write_of_each_item_is_everywhere_whatever_fails(seed: in
             region, pk = chosen.choice(REGIONS), chosen.choice("abcd")
             match chosen.randrange(8):
                 case 0:
-                    await world.replicator.link(*chosen.sample(REGIONS, 2)).hold(Hold.PAUSED)
+                    await world.replicator.link(*chosen.sample(REGIONS, 2)).hold(LinkHold.PAUSED)
                 case 1:
                     heal(world)
                 case 2:
@@ -352,14 +352,14 @@ async def test_the_last_write_of_each_item_is_everywhere_whatever_fails(seed: in
 def heal(world: World) -> None:
     """Release all links."""
     for link in world.replicator.links:
-        link.release(Hold.PAUSED)
+        link.release(LinkHold.PAUSED)
 
 
 async def lose(world: World, region: str) -> None:
     """Let a region lose all that it has, and fill it again, as the supervisor does."""
     links = [link for link in world.replicator.links if link.target == region]
     for link in links:
-        await link.hold(Hold.UNAVAILABLE)
+        await link.hold(LinkHold.UNAVAILABLE)
     filled = False
     while not filled:
         await world.engine.restart(region)
@@ -367,4 +367,4 @@ async def lose(world: World, region: str) -> None:
             await world.replicator.refill(region, TABLE, [r for r in REGIONS if r != region])
             filled = True
     for link in links:
-        link.release(Hold.UNAVAILABLE)
+        link.release(LinkHold.UNAVAILABLE)

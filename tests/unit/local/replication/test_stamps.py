@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.local.engines.port import Change
+from ledger.local.engines.port import ItemChange
 from ledger.local.replication.stamps import Shipment, Stamp, Versions
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
@@ -11,12 +11,12 @@ TOKEN = ("a", "b")
 KEY = {"pk": {"S": "a"}, "sk": {"S": "b"}}
 
 
-def put(value: int) -> Change:
+def put(value: int) -> ItemChange:
     """Give the change that puts the item with this number."""
-    return Change("ledger", KEY, {**KEY, "n": {"N": str(value)}})
+    return ItemChange("ledger", KEY, {**KEY, "n": {"N": str(value)}})
 
 
-GONE = Change("ledger", KEY, None)
+GONE = ItemChange("ledger", KEY, None)
 
 
 def accept(versions: Versions, region: str, shipment: Shipment) -> bool:
@@ -97,10 +97,10 @@ class World:
     """Three regions holding one item, and everything that is on its way."""
 
     versions: Versions = field(default_factory=Versions)
-    items: dict[str, Change] = field(default_factory=dict)
+    items: dict[str, ItemChange] = field(default_factory=dict)
     flying: list[tuple[str, Shipment]] = field(default_factory=list)
 
-    def write(self, region: str, change: Change, now: int) -> None:
+    def write(self, region: str, change: ItemChange, now: int) -> None:
         """Commit a write in a region and send it off."""
         shipment = self.versions.commit(region, change, TOKEN, group=1, now_nanoseconds=now)
         self.items[region] = change

@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.core import amounts
-from ledger.local.engines.memory.expressions import syntax, trees
+from ledger.local.engines.memory.expressions import syntax
+from ledger.local.engines.memory.expressions import syntax as trees
 from ledger.local.engines.memory.expressions.binding import Placeholders, check_scalar_keys
 from ledger.local.engines.memory.expressions.documents import at, same
-from ledger.local.engines.memory.expressions.trees import Call, Comparison, Logic, Path, Tree, Value
+from ledger.local.engines.memory.expressions.syntax import (
+    ComparisonTree,
+    FunctionCall,
+    Logic,
+    Path,
+    Tree,
+    Value,
+)
 from ledger.local.engines.port import ApiError, Image, TableKey, invalid
 
 KINDS = frozenset({"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"})
@@ -83,7 +91,7 @@ def check(what: str, tree: Tree) -> None:
     Raises:
         ApiError: ValidationException.
     """
-    if isinstance(tree, Call) and tree.function == "size":
+    if isinstance(tree, FunctionCall) and tree.function == "size":
         raise _out_of_place(what, tree.function)
     _check_parts(what, tree)
 
@@ -93,10 +101,10 @@ def _check_parts(what: str, tree: Tree) -> None:
         case Logic():
             for part in tree.parts:
                 check(what, part)
-        case Comparison():
+        case ComparisonTree():
             _check_operands(what, tree)
             _check_comparison(what, tree)
-        case Call():
+        case FunctionCall():
             _check_call(what, tree)
 
 
@@ -107,15 +115,15 @@ def _out_of_place(what: str, function: str) -> ApiError:
     )
 
 
-def _check_operands(what: str, tree: Comparison | Call) -> None:
+def _check_operands(what: str, tree: ComparisonTree | FunctionCall) -> None:
     for operand in tree.operands:
-        if isinstance(operand, Call):
+        if isinstance(operand, FunctionCall):
             _check_parts(what, operand)
             if operand.function != "size":
                 raise _out_of_place(what, operand.function)
 
 
-def _check_call(what: str, call: Call) -> None:
+def _check_call(what: str, call: FunctionCall) -> None:
     function, operands = call.function, call.operands
     if function in _OF_UPDATES:
         raise invalid(
@@ -159,7 +167,7 @@ def _check_type_name(what: str, operand: Tree) -> None:
         )
 
 
-def _check_comparison(what: str, comparison: Comparison) -> None:
+def _check_comparison(what: str, comparison: ComparisonTree) -> None:
     operator, operands = comparison.operator, comparison.operands
     _check_distinct(what, operator, operands)
     if operator not in ("=", "<>", "IN"):
@@ -193,14 +201,16 @@ def _check_distinct(what: str, operator: str, operands: tuple[Tree, ...]) -> Non
         )
 
 
-def check_kinds(what: str, tree: Comparison | Call, operator: str, allowed: frozenset[str]) -> None:
+def check_kinds(
+    what: str, tree: ComparisonTree | FunctionCall, operator: str, allowed: frozenset[str]
+) -> None:
     """Refuse operands that are known not to be of an allowed type.
 
     Raises:
         ApiError: ValidationException.
     """
     for operand in tree.operands:
-        kind = "N" if isinstance(operand, Call) else ""
+        kind = "N" if isinstance(operand, FunctionCall) else ""
         if isinstance(operand, Value):
             kind = operand.kind
         if kind and kind not in allowed:
@@ -222,9 +232,9 @@ def _holds(tree: Tree, image: Image) -> bool:
             return any(_holds(part, image) for part in tree.parts)
         case Logic():
             return not _holds(tree.parts[0], image)
-        case Comparison():
+        case ComparisonTree():
             return _compared(tree.operator, [_value(part, image) for part in tree.operands])
-        case Call():
+        case FunctionCall():
             return _answered(tree.function, [_value(part, image) for part in tree.operands])
         case _:
             raise AssertionError(f"{tree} is not a condition, which `check` refuses")
@@ -236,7 +246,7 @@ def _value(tree: Tree, image: Image) -> AttributeValue | None:
             return tree.content
         case Path():
             return at(image, tree.steps)
-        case Call():
+        case FunctionCall():
             return _size(_value(tree.operands[0], image))
         case _:
             raise AssertionError(f"{tree} is not an operand, which `syntax` refuses")

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.local.engines import values
-from ledger.local.engines.memory.expressions import conditions, syntax, trees
+from ledger.local.engines.memory.expressions import conditions, syntax
+from ledger.local.engines.memory.expressions import syntax as trees
 from ledger.local.engines.memory.expressions.binding import Placeholders, check_scalar_keys
-from ledger.local.engines.memory.expressions.trees import Call, Comparison, Logic, Path, Value
+from ledger.local.engines.memory.expressions.syntax import (
+    ComparisonTree,
+    FunctionCall,
+    Logic,
+    Path,
+    Value,
+)
 from ledger.local.engines.memory.items import Place, SortRange, comparable
 from ledger.local.engines.port import ApiError, TableKey, invalid
 
@@ -82,7 +89,7 @@ def _content(value: Value) -> dict[str, Any]:
     return value.content or {}
 
 
-def _leaves(tree: trees.Condition) -> list[Comparison | Call]:
+def _leaves(tree: trees.Condition) -> list[ComparisonTree | FunctionCall]:
     if not isinstance(tree, Logic):
         return [tree]
     if tree.operator != "AND":
@@ -94,8 +101,8 @@ def _unusable(operator: str) -> ApiError:
     return invalid(f"Invalid operator used in KeyConditionExpression: {operator}")
 
 
-def _part(leaf: Comparison | Call) -> _Part:
-    operator = leaf.operator if isinstance(leaf, Comparison) else leaf.function
+def _part(leaf: ComparisonTree | FunctionCall) -> _Part:
+    operator = leaf.operator if isinstance(leaf, ComparisonTree) else leaf.function
     if operator not in (*_MIRRORED, "BETWEEN", "begins_with"):
         raise _unusable(operator)
     named = [operand for operand in leaf.operands if isinstance(operand, Path)]

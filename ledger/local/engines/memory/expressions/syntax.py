@@ -4,26 +4,102 @@ Source: Amazon DynamoDB Developer Guide, "Condition and filter expressions, oper
 functions" and "Update expressions"; where that says nothing, AWS's own DynamoDB Local, against
 which tests/conformance holds it.
 
+What expressions consist of, as `syntax` reads them and `binding` fills them in.
+
 Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from ledger.local.engines.memory.expressions.trees import (
-    Action,
-    Call,
-    Comparison,
-    Condition,
-    Logic,
-    Operand,
-    Path,
-    Tree,
-    Value,
-)
 from ledger.local.engines.port import ApiError, invalid
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""A document path: names of attributes and map members, indexes of lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A document path; before binding a name may be a placeholder, `#` and what follows."""
+
+    steps: Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression value: its placeholder, `:` and what follows, and once bound its content."""
+
+    name: str
+    content: dict[str, Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The type of the bound value, as in `S` or `NS`."""
+        assert self.content is not None, "asked of bound values only"  # noqa: S101 (narrowing)
+        return next(iter(self.content))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A function with its operands; also arithmetic, with `+` or `-` as its name."""
+
+    function: str
+    operands: tuple["Operand", ...]
+
+
+Operand: TypeAlias = Path | Value | FunctionCall
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTree:
+    """A comparator (`=`, `<>`, `<`, ..., `BETWEEN`, `IN`) with its operands."""
+
+    operator: str
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`AND`, `OR` or `NOT` of conditions."""
+
+    operator: str
+    parts: tuple["Condition", ...]
+
+
+Condition: TypeAlias = ComparisonTree | Logic | FunctionCall
+Tree: TypeAlias = Operand | ComparisonTree | Logic
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One part of an update: `SET path = operand`, `REMOVE path`, `ADD` or `DELETE path value`."""
+
+    section: str
+    path: Path
+    operand: Operand | None
+
+
+def children(tree: Tree) -> tuple[Tree, ...]:
+    """Return the direct parts of a tree."""
+    match tree:
+        case FunctionCall() | ComparisonTree():
+            return tree.operands
+        case Logic():
+            return tree.parts
+        case _:
+            return ()
+
+
+def paths(tree: Tree) -> Iterator[Path]:
+    """Walk the paths of a tree."""
+    if isinstance(tree, Path):
+        yield tree
+    for part in children(tree):
+        yield from paths(part)
+
 
 EXPRESSION_BYTES_MAX = 4096
 IN_OPERANDS_MAX = 100
@@ -178,7 +254,7 @@ class _Parser:
     def operand(self) -> Operand:
         """Read an operand, in parentheses or not."""
         tree = self._primary()
-        if isinstance(tree, Comparison | Logic):
+        if isinstance(tree, ComparisonTree | Logic):
             raise self._fault()
         return tree
 
@@ -227,10 +303,10 @@ class _Parser:
             return self._comparison("IN", first, *options)
         return first
 
-    def _comparison(self, operator: str, first: Tree, *others: Operand) -> Comparison:
-        if isinstance(first, Comparison | Logic):
+    def _comparison(self, operator: str, first: Tree, *others: Operand) -> ComparisonTree:
+        if isinstance(first, ComparisonTree | Logic):
             raise self._fault()
-        return Comparison(operator, (first, *others))
+        return ComparisonTree(operator, (first, *others))
 
     def _primary(self) -> Tree:
         if self._take("("):
@@ -247,7 +323,7 @@ class _Parser:
             self._at += 2
             operands = self.listed(self.operand)
             self._need(")")
-            return Call(text, operands)
+            return FunctionCall(text, operands)
         return self.path()
 
     def _closes(self, opening: int) -> int:
@@ -333,7 +409,7 @@ class _Parser:
         first = self.operand()
         for operator in ("+", "-"):
             if self._take(operator):
-                return Call(operator, (first, self.operand()))
+                return FunctionCall(operator, (first, self.operand()))
         return first
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from ledger.core import amounts
 from ledger.core.amounts import EXACT
 from ledger.local.engines import values
-from ledger.local.engines.memory.expressions import syntax, trees
+from ledger.local.engines.memory.expressions import syntax
+from ledger.local.engines.memory.expressions import syntax as trees
 from ledger.local.engines.memory.expressions.binding import (
     Placeholders,
     check_apart,
@@ -22,9 +23,9 @@ from ledger.local.engines.memory.expressions.binding import (
 )
 from ledger.local.engines.memory.expressions.conditions import KINDS, check_kinds
 from ledger.local.engines.memory.expressions.documents import at, depth, part
-from ledger.local.engines.memory.expressions.trees import (
+from ledger.local.engines.memory.expressions.syntax import (
     Action,
-    Call,
+    FunctionCall,
     Operand,
     Path,
     Steps,
@@ -50,7 +51,7 @@ _REMOVED: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateExpression:
     """An update expression, ready to be applied."""
 
     actions: tuple[Action, ...]
@@ -106,7 +107,7 @@ class _Result:
     value: dict[str, Any]
 
 
-def update(expression: Any, placeholders: Placeholders) -> Update:
+def update(expression: Any, placeholders: Placeholders) -> UpdateExpression:
     """Read an update expression.
 
     Raises:
@@ -123,7 +124,7 @@ def update(expression: Any, placeholders: Placeholders) -> Update:
     for action in actions:
         _check(action)
     check_apart(_WHAT, [action.path for action in actions])
-    return Update(actions)
+    return UpdateExpression(actions)
 
 
 def _check(action: Action) -> None:
@@ -134,11 +135,11 @@ def _check(action: Action) -> None:
                 f"Invalid {_WHAT}: Incorrect operand type for operator or function; operator: "
                 f"{action.section}, operand type: {operand.kind}"
             )
-    elif isinstance(operand, Call):
+    elif isinstance(operand, FunctionCall):
         _check_call(operand)
 
 
-def _check_call(call: Call) -> None:
+def _check_call(call: FunctionCall) -> None:
     function, operands = call.function, call.operands
     if function in _OF_CONDITIONS:
         raise invalid(
@@ -153,7 +154,7 @@ def _check_call(call: Call) -> None:
             f"function: {function}, number of operands: {len(operands)}"
         )
     for operand in operands:
-        if isinstance(operand, Call):
+        if isinstance(operand, FunctionCall):
             _check_call(operand)
             if operand.function != "if_not_exists":
                 raise invalid(
@@ -164,7 +165,7 @@ def _check_call(call: Call) -> None:
         _check_alternative(operands)
     else:
         # What `if_not_exists` gives is known with the item only.
-        plain = Call(function, tuple(part for part in operands if isinstance(part, Value)))
+        plain = FunctionCall(function, tuple(part for part in operands if isinstance(part, Value)))
         allowed = frozenset({"L"} if function == "list_append" else {"N"})
         check_kinds(_WHAT, plain, function, KINDS & allowed)
 
@@ -231,11 +232,11 @@ def _value(operand: Operand, image: Image) -> dict[str, Any]:
             if found is None:
                 raise Unfit(_MISSING)
             return found
-        case Call("if_not_exists", (Path() as path, other)):
+        case FunctionCall("if_not_exists", (Path() as path, other)):
             # The other operand has to be there even where it is not needed.
             otherwise = _value(other, image)
             return at(image, path.steps) or otherwise
-        case Call():
+        case FunctionCall():
             first, second = (_value(part, image) for part in operand.operands)
             return _computed(operand.function, first, second)
 

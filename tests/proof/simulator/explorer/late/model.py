@@ -7,9 +7,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
-from compactor.archiving import settled_upto
-from compactor.observe import Observed
-from compactor.plan import Observation, Rules
+from compactor.archiver import settled_upto
+from compactor.merge_plan import MergeRules, Observation
+from compactor.observation import CollectionViews
 from ledger.core.archive_pointers import BEGUN, ArchiveState
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, MICROSECOND, EntryIds, sort_key
@@ -68,7 +68,7 @@ class State(NamedTuple):
     lost: int = NEVER
 
 
-Settled = Callable[[Observed, Iterable[str], Rules], int]
+Settled = Callable[[CollectionViews, Iterable[str], MergeRules], int]
 Unknown = Callable[[str, ArchiveState, Sequence[str], datetime | None], str]
 
 
@@ -241,12 +241,14 @@ class Model:
         }
         named = EntryIds.of_sort_keys(self._ids[number] for number in net.counted)
         item = NetChange(Decimal(0), len(named), named, "v", "", REGIONS[HOME])
-        observed = Observed(Observation("c", item, views), 0.0, _at(began))
+        observed = CollectionViews(Observation("c", item, views), 0.0, _at(began))
         folded = [self._ids[number] for number in new]
         return self._case.settled(observed, folded, _RULES)
 
 
-_RULES = Rules(home=REGIONS[HOME], settle=SETTLE, fold_max=9, fold_min=1, fold_age=0, prune_min=1)
+_RULES = MergeRules(
+    home=REGIONS[HOME], settle=SETTLE, fold_max=9, fold_min=1, fold_age=0, prune_min=1
+)
 
 
 def _shown(state: State, region: int, number: int) -> State:
@@ -255,17 +257,17 @@ def _shown(state: State, region: int, number: int) -> State:
     return state._replace(shown=(shown[0], shown[1]))
 
 
-def _at_once(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
+def _at_once(observed: CollectionViews, folded: Iterable[str], rules: MergeRules) -> int:
     return settled_upto(observed, folded, replace(rules, settle=0.0))
 
 
-def _at_home(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
+def _at_home(observed: CollectionViews, folded: Iterable[str], rules: MergeRules) -> int:
     home = {rules.home: observed.observation.views[rules.home]}
     observation = replace(observed.observation, views=home)
     return settled_upto(replace(observed, observation=observation), folded, rules)
 
 
-def _whatever_waits(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
+def _whatever_waits(observed: CollectionViews, folded: Iterable[str], rules: MergeRules) -> int:
     del folded
     return int((observed.began - timedelta(seconds=rules.settle) - EPOCH) / MICROSECOND)
 

@@ -6,8 +6,8 @@
 
 Two or three regions, one collection, leaders that are zombies, operators who take the lost home's
 place, a reader, a new replica where the lost one was. What is decided, counted and taken over comes
-from the production code (`compactor.succession`, `compactor.plan`, `ledger.core.fold`); the model
-only moves items.
+from the production code (`compactor.succession`, `compactor.merge_plan`, `ledger.core.fold`); the
+model only moves items.
 
 - Every write reaches each other region on its own, in any order. What the lost region wrote before
   it was lost reaches any part of the others, at any time, or never; its stamps may be ahead.

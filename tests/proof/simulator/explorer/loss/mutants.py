@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compactor.plan import Observation, Rules, is_committed
+from compactor.merge_plan import MergeRules, Observation, is_committed
 from compactor.succession import Succession
 from ledger.core import keys
 from proof.simulator.explorer.loss.production import (
@@ -44,16 +44,16 @@ class Mutant:
 NO_MUTANT = Mutant("no rule is broken")
 
 
-def _no_again(observation: Observation, rules: Rules, version: str) -> Succession:
+def _no_again(observation: Observation, rules: MergeRules, version: str) -> Succession:
     return replace(succeed_now(observation, rules, version), again=())
 
 
-def _again_at_home(observation: Observation, rules: Rules, version: str) -> Succession:
+def _again_at_home(observation: Observation, rules: MergeRules, version: str) -> Succession:
     found = succeed_now(observation, rules, version)
     return replace(found, again=tuple(replace(put, region=rules.home) for put in found.again))
 
 
-def _deletes_at_home(observation: Observation, rules: Rules, version: str) -> Succession:
+def _deletes_at_home(observation: Observation, rules: MergeRules, version: str) -> Succession:
     found = succeed_now(observation, rules, version)
     deletes = {
         region: tuple(key for key in keys_ if region == rules.home or keys.generation_of(key))
@@ -62,7 +62,7 @@ def _deletes_at_home(observation: Observation, rules: Rules, version: str) -> Su
     return replace(found, deletes=deletes)
 
 
-def _outdated_at_once(observation: Observation, rules: Rules, version: str) -> Succession:
+def _outdated_at_once(observation: Observation, rules: MergeRules, version: str) -> Succession:
     found = succeed_now(observation, rules, version)
     if is_committed(observation):
         return found

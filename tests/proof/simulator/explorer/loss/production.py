@@ -1,4 +1,4 @@
-"""The production code, called for small cases: `succeed`, `decide` and `Collection.total`.
+"""The production code, called for small cases: `succeed`, `plan_merge` and `Collection.total`.
 
 As in `explorer.production`: integers become real items and observations, and results integers
 again; all functions are pure, so results are cached. A net is one integer: three bits an entry,
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from compactor.plan import Observation, Rules, decide
+from compactor.merge_plan import MergeRules, Observation, plan_merge
 from compactor.succession import Succession, succeed
 from ledger.core import keys
 from ledger.core.entry import Item, entry_item, net_item
@@ -27,7 +27,7 @@ View = tuple[int, Shown]
 """The entries (bits) and the nets that a region shows."""
 Contract = tuple[int, int, bool]
 """Home, generation, and whether the rules for a lost region are kept."""
-Succeeding = Callable[[Observation, Rules, str], Succession]
+Succeeding = Callable[[Observation, MergeRules, str], Succession]
 Reading = Callable[[Shown], Shown]
 
 _NAMED_BIT = 0b100
@@ -70,7 +70,7 @@ class Decision(NamedTuple):
 NOTHING = Decision(None, (), ())
 
 
-def succeed_now(observation: Observation, rules: Rules, version: str) -> Succession:
+def succeed_now(observation: Observation, rules: MergeRules, version: str) -> Succession:
     """Decide as the compactor does once a region was lost."""
     return succeed(observation, rules, now=NOW, version=version)
 
@@ -129,7 +129,7 @@ class ProductionCode:
         place, generation, mends = question.contract
         home = REGIONS[place]
         observation = Observation(PARTITION, base, views)
-        rules = Rules(
+        rules = MergeRules(
             home=home,
             settle=1.0,
             fold_max=len(self._ids),
@@ -142,7 +142,7 @@ class ProductionCode:
         if mends:
             found = self._succeeding(observation, rules, "new")
         else:
-            plan = decide(observation, rules, now=NOW, version="new")
+            plan = plan_merge(observation, rules, now=NOW, version="new")
             found = Succession(plan=plan, deletes={home: plan.deletes})
         return self._in_bits(found, question)
 

@@ -6,7 +6,7 @@ must count each change that has reached it, once. At rest, when nothing is left 
 all regions must count the same, and one net must hold it all.
 
 Of the changes that reached no other region before the loss, then: each is counted in exactly the
-regions that it still reaches, from then on; once it has reached one, `Again` takes it to the
+regions that it still reaches, from then on; once it has reached one, `PutAgain` takes it to the
 others. One that reaches none is lost, and no total shows it.
 
 Pure: no clock, no randomness, no I/O.

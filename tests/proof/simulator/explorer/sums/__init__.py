@@ -6,7 +6,7 @@
 
 Two or three regions, one category, map items that wait in each. What a reduce writes, what a reader
 counts and what is copied come from the production code (`pipeline.core.plans`, `core.fold`,
-`core.sums`, `compactor.apply`); the model only moves items.
+`core.sums`, `compactor.plan_execution`); the model only moves items.
 
 - Workers send a reduce of any of the map items that their region shows; it lands at any time, and
   may land again, for as long as it takes: no token is counted on.

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
-from compactor.apply import newer_than_there
+from compactor.plan_execution import newer_than_there
 from ledger.core.entry import Item
 from ledger.core.fold import collect
 from ledger.core.sums import Sum

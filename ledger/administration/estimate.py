@@ -1,0 +1,406 @@
+"""The costs and needs of a workload: units, dollars, shards, processes, and the first limit.
+
+A change is written, named by a fold, and deleted; each write is charged in every region. The size
+of folds follows from how often a counter changes: the compactor visits a counter once the span of
+its hint is over (`settle` / 3), and folds what has settled then, if at least `fold_min` entries, or
+after `fold_age` any number. The popularity of counters follows Zipf's law, with exponent `skew`.
+
+The work of one core is measured (`lab bench`, the page beside it), on two shared cores; the
+limits of DynamoDB are documented ones. Storage, backups, transfer between regions, writers' and
+readers' machines and AWS's free tier are not in the dollars.
+
+Sources: Amazon DynamoDB Developer Guide, "Best practices for designing and using partition keys
+effectively" (1,000 write and 3,000 read units a second of one partition), "Quotas in Amazon
+DynamoDB" (40,000 units of each kind a second of one table until more is asked for), "DynamoDB
+read and write operations" (units); prices: see `Prices`.
+
+The costs of a workload in other ways: with other choices here, and without a ledger.
+
+Dollars are those of `estimating`, at the same prices: writes and uncached totals in all regions,
+and the compactors, if there are any.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from ledger.administration.warm_throughput import NEW_TABLE_WRITES
+from ledger.core.errors import InvalidInput
+from ledger.core.hints import SPANS_PER_SETTLE
+from ledger.settings import Settings
+from ledger.settings.groups import SHARDS_MAX, SLICES_MAX
+
+PARTITION_WRITES = 1_000
+"""Units a second of one partition, and so of one shard of a counter."""
+TABLE_WRITES = 40_000
+"""Units a second of one table in one region, until the quota is raised."""
+SHARD_SHARE = 0.7
+"""Usable share of a partition: bursts and retries need the rest."""
+WRITE_SECONDS = 1 / 75_955
+"""Core seconds of a change by `record` over `lean`."""
+ENTRY_SECONDS, FOLD_SECONDS = 23.9e-6, 0.95e-3
+"""Core seconds to merge an entry in three regions, and per fold: from folds of 500 and of 20."""
+MEASURED_REGIONS = 3
+READ_SHARE = 0.3
+"""The part of `ENTRY_SECONDS` for reading; it is spent in every region, the rest at home."""
+PERIOD_BYTES = 5_000
+"""Bytes of a net that keeps sums by period: 72 hours, 62 days and 120 months of one axis."""
+ENTRY_BYTES = 110
+NET_BYTES, ID_BYTES = 250, 16
+UNIT_BYTES, READ_UNIT_BYTES = 1_024, 4_096
+BUSY_SHARE = 0.7
+"""Usable share of a core for a compactor: slices are not all alike, and loads have peaks."""
+PASS_SECONDS = 25.0
+"""Seconds of one visit of a collection: the hold, and the replication of a fold."""
+MONTH_HOURS = 730
+DAY_SECONDS = 86_400.0
+_RANKS, _STEP = 1_000, 1.02
+"""Counters computed one by one, and the growth factor of the groups that follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Dollars in us-east-1, on demand; the price of a replicated write is that of a write.
+
+    Sources: aws.amazon.com/dynamodb/pricing/on-demand, as given in July 2025 by
+    airbyte.com/data-engineering-resources/dynamodb-pricing; replicated writes
+    docs.aws.amazon.com/amazondynamodb/latest/developerguide/global-tables-billing.html; a core of
+    Fargate aws.amazon.com/fargate/pricing, in March 2026 by wring.co/blog/
+    aws-fargate-pricing-guide.
+    """
+
+    write_million: float = 0.625
+    read_million: float = 0.125
+    core_hour: float = 0.04048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Changes and uncached totals a second in all regions together, and the counters that change.
+
+    An entry stands for `combined` changes on average (`combine`); with `periods` every net keeps
+    sums by hour, day and month.
+    """
+
+    changes: float
+    counters: int
+    regions: int
+    skew: float = 1.0
+    totals: float = 0.0
+    combined: float = 1.0
+    periods: bool = False
+
+    @property
+    def entries(self) -> float:
+        """Entries a second, in all regions together."""
+        return self.changes / self.combined
+
+    def check(self) -> None:
+        """Raise `InvalidInput` if a number is out of its range."""
+        for name, value, least in (
+            ("changes a second", self.changes, 0.0),
+            ("totals a second", self.totals, 0.0),
+            ("skew", self.skew, 0.0),
+            ("changes of an entry", self.combined, 1.0),
+            ("counters", self.counters, 1),
+            ("regions", self.regions, 1),
+        ):
+            if not least <= value < 1e15:  # noqa: PLR2004 (above it floats are no longer exact)
+                raise InvalidInput(f"{name} must be from {least:g} to 1e15, got {value:g}")
+
+    def groups(self) -> Iterator[tuple[int, float]]:
+        """Yield how many counters get which rate of entries a second each, the hottest first."""
+        ranks = list(_groups(self.counters))
+        weights = [count * middle**-self.skew for count, middle in ranks]
+        whole = sum(weights)
+        for (count, _), weight in zip(ranks, weights, strict=True):
+            yield count, self.entries * weight / whole / count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit: how much of it is needed, and what helps."""
+
+    name: str
+    used: float
+    limit: float
+    advice: str
+
+    @property
+    def share(self) -> float:
+        """How much of it is used; above 1 the workload does not fit."""
+        return self.used / self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a workload needs; units and bytes are those of one region, dollars of all."""
+
+    units_per_change: float
+    write_units: float
+    read_units: float
+    entries_per_fold: float
+    hottest: float
+    """Entries a second of the hottest counter."""
+    shards: int
+    """Of the hottest counter."""
+    sharded: int
+    """Counters that need more than one."""
+    partitions: int
+    waiting_entries: float
+    waiting_bytes: float
+    total_read_units: float
+    """Of one uncached total of the hottest counter."""
+    writer_cores: float
+    compactor_cores: float
+    processes: int
+    write_dollars: float
+    read_dollars: float
+    compactor_dollars: float
+    limits: tuple[Limit, ...]
+
+    @property
+    def month_dollars(self) -> float:
+        """Of all regions and the compactors."""
+        return self.write_dollars + self.read_dollars + self.compactor_dollars
+
+
+def estimate(workload: Workload, settings: Settings, prices: Prices | None = None) -> Estimate:
+    """Return what a workload costs and needs under these settings.
+
+    Raises:
+        InvalidInput: a number of the workload is out of its range.
+    """
+    workload.check()
+    prices = prices or Prices()
+    groups = list(workload.groups())
+    folds = sum(count * rate / _fold_of(rate, settings) for count, rate in groups if rate)
+    net_bytes = NET_BYTES + (PERIOD_BYTES if workload.periods else 0)
+    fold_units = sum(
+        count * rate / _fold_of(rate, settings) * _fold_units(_fold_of(rate, settings), net_bytes)
+        for count, rate in groups
+        if rate
+    )
+    changes, entries = workload.changes, workload.entries
+    hint_every = settings.compactor.hint_every
+    hints = 2 * min(entries / hint_every, 100.0) if hint_every else 0.0
+    write_units = 2 * entries + fold_units + hints
+    hottest = groups[0][1]
+    a_shard = SHARD_SHARE * PARTITION_WRITES / _units_of(hottest, settings, net_bytes)
+    a_merge = settings.compactor.fold_max / PASS_SECONDS
+    rate_of_shard = min(a_shard, a_merge)
+    shards = max(1, ceil(hottest / rate_of_shard))
+    waits = settings.settle * (1 + 1 / SPANS_PER_SETTLE)
+    waiting = entries * waits
+    total_units = shards * max(1.0, ceil(hottest / shards * waits * ENTRY_BYTES / READ_UNIT_BYTES))
+    mean_total = sum(
+        count * rate / entries * max(1.0, rate * waits * ENTRY_BYTES / READ_UNIT_BYTES)
+        for count, rate in groups
+        if entries
+    )
+    merging_reads = entries * ENTRY_BYTES / READ_UNIT_BYTES + folds * 2
+    read_units = merging_reads + workload.totals / workload.regions * mean_total
+    reading = READ_SHARE * ENTRY_SECONDS / MEASURED_REGIONS * workload.regions
+    entry_seconds = (1 - READ_SHARE) * ENTRY_SECONDS + reading
+    cores = entries * entry_seconds + folds * FOLD_SECONDS
+    processes = max(1, ceil(cores / BUSY_SHARE))
+    month = MONTH_HOURS * 3_600 * workload.regions / 1e6
+    return Estimate(
+        units_per_change=write_units / changes if changes else 0.0,
+        write_units=write_units,
+        read_units=read_units,
+        entries_per_fold=entries / folds if folds else 0.0,
+        hottest=hottest,
+        shards=shards,
+        sharded=sum(count for count, rate in groups if rate > rate_of_shard),
+        partitions=max(1, ceil(write_units / (SHARD_SHARE * PARTITION_WRITES))),
+        waiting_entries=waiting,
+        waiting_bytes=waiting * ENTRY_BYTES,
+        total_read_units=total_units,
+        writer_cores=changes * WRITE_SECONDS,
+        compactor_cores=cores,
+        processes=processes,
+        write_dollars=write_units * month * prices.write_million,
+        read_dollars=read_units * month * prices.read_million,
+        compactor_dollars=processes * MONTH_HOURS * prices.core_hour,
+        limits=_limits(write_units, shards, processes),
+    )
+
+
+def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...]:
+    """Return the limits, the nearest first."""
+    found = (
+        Limit(
+            name="write units a second of a new table",
+            used=write_units,
+            limit=NEW_TABLE_WRITES,
+            advice=f"`ledger table create --warm {max(ceil(write_units), NEW_TABLE_WRITES)}`, or"
+            " grow over hours",
+        ),
+        Limit(
+            name="write units a second of a table, by default",
+            used=write_units,
+            limit=TABLE_WRITES,
+            advice="ask AWS to raise the table's quota in every region",
+        ),
+        Limit(
+            name="shards of the hottest counter",
+            used=shards,
+            limit=SHARDS_MAX,
+            advice="combine its changes (`combine`), or split the counter itself",
+        ),
+        Limit(
+            name="compactor processes, 0.7 of a core each",
+            used=processes,
+            limit=SLICES_MAX,
+            advice="combine changes, or divide the counters between tables",
+        ),
+    )
+    return tuple(sorted(found, key=lambda one: -one.share))
+
+
+def _fold_of(rate: float, settings: Settings) -> float:
+    """Return how many entries a fold of a counter takes at this rate of changes."""
+    compactor = settings.compactor
+    in_time = rate * max(compactor.fold_age, settings.settle)
+    if in_time < compactor.fold_min:
+        return max(1.0, in_time)
+    span = rate * settings.settle / SPANS_PER_SETTLE
+    return min(max(span, compactor.fold_min), compactor.fold_max)
+
+
+def _fold_units(entries: float, net_bytes: int) -> float:
+    """Return the write units of a fold, and of the one that forgets its ids."""
+    forgetting = ceil(net_bytes / UNIT_BYTES)
+    return ceil((net_bytes + ID_BYTES * entries) / UNIT_BYTES) + float(forgetting)
+
+
+def _units_of(rate: float, settings: Settings, net_bytes: int) -> float:
+    """Return the write units of an entry of a counter at this rate, in one region."""
+    entries = _fold_of(rate, settings)
+    return 2 + _fold_units(entries, net_bytes) / entries
+
+
+def _groups(counters: int) -> Iterator[tuple[int, float]]:
+    """Yield counts of counters and the middle of their ranks, the first ones singly."""
+    first = 1
+    while first <= counters:
+        last = first if first <= _RANKS else int(first * _STEP)
+        last = min(last, counters)
+        yield last - first + 1, (first * last) ** 0.5
+        first = last + 1
+
+
+COMBINED = 10.0
+"""Changes per entry in the alternative that combines."""
+TRANSACTION_UNITS = 3.03
+"""Write units of a change whose entry the merging transaction deletes (`bench --cases life`)."""
+KEPT_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another way: write units of a change in each region, dollars a month, and what it means."""
+
+    name: str
+    units_per_change: float
+    month_dollars: float
+    means: str
+
+
+def estimate_alternatives(
+    workload: Workload, settings: Settings, prices: Prices | None = None
+) -> tuple[Alternative, ...]:
+    """Return other choices of the ledger that the workload has not made, then other ways to count.
+
+    Raises:
+        InvalidInput: a number of the workload is out of its range.
+    """
+    prices = prices or Prices()
+    workload.check()
+    if not workload.changes:
+        return ()
+    return (*_choices(workload, settings, prices), *_others(workload, prices))
+
+
+def _choices(workload: Workload, settings: Settings, prices: Prices) -> tuple[Alternative, ...]:
+    found = []
+    if workload.combined == 1:
+        found.append(
+            (
+                replace(workload, combined=COMBINED),
+                f"combined, {COMBINED:g} changes an entry",
+                "`combine`: one process adds up changes of a moment; an entry stands for all",
+            )
+        )
+    found.append(
+        (
+            replace(workload, periods=not workload.periods),
+            "without sums by period" if workload.periods else "with sums by period",
+            "no sums by hour, day and month" if workload.periods else "`periods` in the contract",
+        )
+    )
+    made = []
+    for other, name, means in found:
+        shown = estimate(other, settings, prices)
+        made.append(
+            Alternative(
+                name=name,
+                units_per_change=shown.units_per_change,
+                month_dollars=shown.month_dollars,
+                means=means,
+            )
+        )
+    return tuple(made)
+
+
+def _others(workload: Workload, prices: Prices) -> tuple[Alternative, ...]:
+    hottest = next(iter(replace(workload, combined=1.0).groups()))[1]
+    kept = _read_after_days(hottest)
+    groups = replace(workload, combined=1.0).groups()
+    mean = sum(count * rate / workload.changes * _read_after_days(rate) for count, rate in groups)
+    ways = (
+        ("one item, `ADD`", 1.0, 1.0, "loses changes that two regions make at once"),
+        (
+            "one item for each region, `ADD`",
+            1.0,
+            float(workload.regions),
+            "a repeated change counts twice; 1,000 changes a second of a counter at most",
+        ),
+        (
+            "entries that are never merged",
+            1.0,
+            mean,
+            f"a total of the hottest counter reads {kept:,.0f} units after {KEPT_DAYS} days",
+        ),
+        (
+            "entries merged and deleted in one transaction",
+            TRANSACTION_UNITS,
+            1.0,
+            "other regions show wrong totals while a merge replicates",
+        ),
+    )
+    return tuple(
+        Alternative(
+            name=name,
+            units_per_change=units,
+            month_dollars=_dollars(workload, prices, units=units, reads=reads),
+            means=means,
+        )
+        for name, units, reads, means in ways
+    )
+
+
+def _read_after_days(rate: float) -> float:
+    """Return the read units of a total over all entries of `KEPT_DAYS`, at a rate per second."""
+    return max(1.0, rate * KEPT_DAYS * DAY_SECONDS * ENTRY_BYTES / READ_UNIT_BYTES)
+
+
+def _dollars(workload: Workload, prices: Prices, *, units: float, reads: float) -> float:
+    """Return the dollars a month, from units per change and read units per total."""
+    seconds = MONTH_HOURS * 3_600
+    writes = workload.changes * units * workload.regions * prices.write_million
+    totals = workload.totals * reads * prices.read_million
+    return (writes + totals) * seconds / 1e6

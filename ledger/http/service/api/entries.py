@@ -1,0 +1,239 @@
+"""Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
+from ledger.core.own_keys import is_proved
+from ledger.core.values import Entry
+from ledger.http.service.answers import CallRefused, Spoken, answer
+from ledger.http.service.api.bodies import let_others_go_on, read_json_body
+from ledger.http.service.context import (
+    REQUEST,
+    RESULTS,
+    allow,
+    is_still_allowed,
+    problem_for,
+    shown_to,
+)
+from ledger.http.service.openapi import written
+from ledger.http.service.request_models import (
+    EntriesBody,
+    EntryBody,
+    NamedEntryBody,
+    ReconcileBody,
+    RetryBody,
+    ReverseBody,
+    counter_in,
+    entry_in,
+    key_of,
+)
+from ledger.http.service.wait import for_change
+from ledger.http.wire.problems import NOT_PROVED
+from ledger.http.wire.values import entry_fields, reconciled_fields
+from ledger.ledger import Ledger
+from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
+from ledger.runtime.tasks import run_all
+
+NOTE_SHOWN_MAX = 256
+"""Characters that one of many results shows of the note of another's entry."""
+ENTRIES_AT_ONCE = 256
+"""Entries of one request that are under way together; they share batches with all others."""
+_NOTHING = Decimal(0)
+
+_ENTRY = TypeAdapter(EntryBody)
+_ENTRIES = TypeAdapter(EntriesBody)
+_RETRY = TypeAdapter(RetryBody)
+_REVERSE = TypeAdapter(ReverseBody)
+_RECONCILE = TypeAdapter(ReconcileBody)
+
+router = APIRouter(prefix="/v1", tags=["writing"])
+
+
+@router.post("/counters/{counter}/entries", openapi_extra=written(EntryBody, "Entry", keyed=True))
+async def record(request: Request) -> Response:
+    """Add a change to a counter; it is durable in this region when the answer comes.
+
+    201 with the entry, 200 with it if an earlier request of this key had written it.
+    """
+    headers = request.headers
+    counter = counter_in(request.path_params["counter"])
+    body = await read_json_body(request, _ENTRY, "write")
+    context = allow(request, "write", counter)
+    key, at = key_of(headers.get("idempotency-key"), headers.get("idempotency-time"))
+    entry = await context.ledger.record(
+        counter,
+        body.change,
+        note=body.note,
+        effective=body.effective,
+        key=key,
+        at=at,
+        timeout=for_change(request),
+    )
+    return answer(entry_fields(entry), _status_of(entry))
+
+
+@router.post("/entries", openapi_extra=written(EntriesBody, "Entries"))
+async def record_many(request: Request) -> Response:
+    """Add many changes: each with an outcome of its own, or, with `together`, all or none.
+
+    The answer's `results` are in the order of the request, each with a `status` and an `entry` or
+    a `problem`. With `together` an error is that of the whole request.
+    """
+    body = await read_json_body(request, _ENTRIES, "write")
+    context = allow(request, "write", *(entry.counter for entry in body.entries))
+    timeout = for_change(request)
+    if body.together:
+        asked = [entry.asked for entry in body.entries]
+        entries = await context.ledger.record_together(asked, timeout=timeout)
+        return await _answered(request, [_result(entry) for entry in entries])
+    end = deadline_of(timeout)
+    jobs = [partial(_each, request, context.ledger, asked, end) for asked in body.entries]
+    return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
+
+
+@router.post("/retries", openapi_extra=written(RetryBody, "Entries"))
+async def retry(request: Request) -> Response:
+    """Write the entries of an `outcome-unknown` problem again, under the same ids.
+
+    Each counts once afterwards, whether the first attempt was applied or not. An entry comes with
+    its `key`, which only its writer knows; else nothing is written.
+    """
+    body = await read_json_body(request, _RETRY, "write")
+    context = allow(request, "write", *(entry.counter for entry in body.entries))
+    written_before = [_proved(asked.entry) for asked in body.entries]
+    await let_others_go_on()
+    entries = await context.ledger.retry(
+        written_before,
+        together=body.together,
+        timeout=for_change(request),
+    )
+    return await _answered(request, [_result(entry) for entry in entries])
+
+
+@router.post("/entries/{entry}/reverse", openapi_extra=written(ReverseBody, "Entry"))
+async def reverse(request: Request) -> Response:
+    """Take an entry back by the opposite change, in the home region, once.
+
+    Repeated it returns the reversal that was made first, with 200; to a token without the scope
+    `read` without its note and effective date, unless the request has them.
+    """
+    body = await read_json_body(request, _REVERSE, "reverse")
+    context = allow(request, "reverse", body.counter)
+    named = Entry(body.counter, entry_in(request.path_params["entry"]), _NOTHING)
+    entry = await context.ledger.reverse(
+        named,
+        note=body.note,
+        effective=body.effective,
+        timeout=for_change(request),
+    )
+    shown = shown_to(request, entry, note=body.note, effective=body.effective)
+    return answer(shown, _status_of(entry))
+
+
+@router.post(
+    "/counters/{counter}/reconciliations", openapi_extra=written(ReconcileBody, "Reconciled")
+)
+async def reconcile(request: Request) -> Response:
+    """Correct a total by a physical count, in the home region, once for each count.
+
+    Repeated it returns what was done first, with 200; to a token without the scope `read` without
+    its reason, unless the request has it.
+    """
+    counter = counter_in(request.path_params["counter"])
+    body = await read_json_body(request, _RECONCILE, "reverse")
+    context = allow(request, "reverse", counter)
+    # A count without a name gets one that its caller can repeat it by.
+    token = request.scope[REQUEST] if body.at is None and body.token is None else body.token
+    try:
+        done = await context.ledger.reconcile(
+            counter,
+            counted=body.counted,
+            at=body.at,
+            reason=body.reason,
+            token=token,
+            timeout=for_change(request),
+        )
+    except OutcomeUnknown as error:
+        name = f"`token` {token!r}" if token else "the same `at`"
+        detail = f"{counter!r} may be corrected or not: the same request with {name} corrects it"
+        raise Spoken(f"{detail} once", entries=[], retryable=error.retryable) from error
+    if not is_still_allowed(request, "read", counter):
+        done = replace(done, reason=body.reason)
+    return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
+
+
+async def _each(
+    request: Request, ledger: Ledger, asked: NamedEntryBody, end: float
+) -> dict[str, Any]:
+    """Return what became of one change of several, which all end together."""
+    try:
+        allow(request, "write", asked.counter)  # its turn may come long after the first one's
+        seconds = left_until(end, not_sent)
+        change = asked.asked
+        entry = await ledger.record(
+            change.counter,
+            change.change,
+            note=change.note,
+            effective=change.effective,
+            key=change.key,
+            at=change.at,
+            timeout=seconds,
+        )
+    except CallRefused as error:
+        problem = error.problem
+    except LedgerError as error:
+        problem = problem_for(request, _shortened(error))
+    else:
+        return _result(entry)
+    return {"status": int(problem.kind.status), "problem": problem.fields()}
+
+
+def _shortened(error: LedgerError) -> LedgerError:
+    """Return an error as one of many says it: a note that the request does not have is cut.
+
+    So an answer is about as long as its request, whatever the entries of the table are.
+    """
+    if not isinstance(error, KeyConflict) or (theirs := error.theirs) is None:
+        return error
+    if len(theirs.note or "") <= NOTE_SHOWN_MAX:
+        return error
+    note = f"{theirs.note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
+    return KeyConflict(str(error), ours=error.ours, theirs=replace(theirs, note=note))
+
+
+async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:
+    """Return the answer of a request with many changes, whose own status says nothing of them."""
+    request.scope[RESULTS] = Counter(result["status"] for result in results)
+    await let_others_go_on()
+    return answer({"results": results})
+
+
+def _result(entry: Entry) -> dict[str, Any]:
+    return {"status": int(_status_of(entry)), "entry": entry_fields(entry)}
+
+
+def _status_of(entry: Entry) -> HTTPStatus:
+    return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
+
+
+def _proved(entry: Entry) -> Entry:
+    """Return an entry that its writer repeats.
+
+    Raises:
+        Refused: its key shows no such thing.
+    """
+    if is_proved(entry):
+        return entry
+    raise CallRefused(
+        NOT_PROVED, f"entry {entry.id!r:.100} of {entry.counter!r:.100} has another key"
+    )

@@ -1,0 +1,71 @@
+"""The feed: entries of many counters in the order in which they reach the region."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from ledger.feed.page import FeedPage
+from ledger.feed.reading import awaited
+from ledger.http.service.answers import answer
+from ledger.http.service.context import allow, context_of, its_page, may_look
+from ledger.http.service.openapi import returns
+from ledger.http.service.query_models import FeedQuery
+from ledger.http.service.request_models import moment
+from ledger.http.service.wait import for_total, preferred, read_within
+from ledger.http.wire.values import feed_fields
+
+SHARE_FOR_WAITING = 0.9
+"""The part of a request's time for which an entry may be waited for; the rest is for the answer."""
+
+router = APIRouter(prefix="/v1", tags=["reading"])
+
+
+@router.get("/feed", openapi_extra=returns("Feed"))
+async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Response:
+    """Return entries that reached this region after a cursor, and the cursor of what follows.
+
+    Keep `next` once the entries are dealt with. A page has `limit` of them at most, and fewer once
+    they have a megabyte. Each entry that reaches the region, late or merged
+    since, is in one page of those that follow each other; one page may be asked for again. With
+    `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
+    those of `Prefer: wait`, if fewer); it looks each second, and each look counts against the
+    caller's rate. A cursor that is older than 23 hours, or of another region, is a 410; one of a
+    page of another `prefix`, or of other counters, is a 400.
+    """
+    named = asked.counter or [asked.prefix]
+    context = allow(request, "read", *named)
+    since = None if asked.since is None else moment("since", asked.since)
+    wait = preferred(request)
+    page = awaited(
+        partial(_page, request, asked, since),
+        asked.after,
+        seconds=asked.wait if wait is None else min(asked.wait, SHARE_FOR_WAITING * wait),
+        pause=context.pause,
+        is_over=lambda: context.is_leaving,
+    )
+    found = await read_within(asked.wait + for_total(request) if wait is None else wait, page)
+    allow(request, "read", *named)
+    return answer(feed_fields(found))
+
+
+async def _page(
+    request: Request,
+    asked: FeedQuery,
+    since: datetime | None,
+    after: str | None,
+) -> FeedPage:
+    """Return a page; nothing new, while the caller's rate has no further look."""
+    if may_look(request) > 0 and after is not None:
+        return FeedPage((), after, more=False)
+    is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
+    async with its_page(request):
+        return await context_of(request).ledger.feed_page(
+            asked.prefix,
+            counters=asked.counter or None,
+            after=after,
+            since=since if is_first else None,
+            limit=asked.limit,
+        )

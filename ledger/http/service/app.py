@@ -1,0 +1,206 @@
+"""The application: endpoints behind the gate, over the ledger of one region.
+
+The application as a process runs it: with request ids, metrics and the two logs.
+"""
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from importlib.metadata import version
+from random import Random
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Scope
+
+from ledger.core.errors import LedgerError, NotSent
+from ledger.http.service.access.access import Access
+from ledger.http.service.answers import (
+    NOT_APPLIED,
+    RETRY_SECONDS,
+    CallRefused,
+    on_refused,
+    problem_answer,
+    retry_after,
+)
+from ledger.http.service.api import budgets, descriptions, entries, feed, live, probes, reads
+from ledger.http.service.api.fleet import fleet_router
+from ledger.http.service.context import REQUEST, Context, problem_for
+from ledger.http.service.fleet.observer import Fleet
+from ledger.http.service.gate import Gate, GateStatus, RequestLog
+from ledger.http.service.metrics import ServiceMetrics, log_request
+from ledger.http.service.openapi import add_models
+from ledger.http.service.options import ServiceOptions
+from ledger.http.service.page.static_files import is_page, page_router
+from ledger.http.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
+from ledger.ledger import Ledger, with_own_keys
+from ledger.runtime.clock import Clock, system_random
+from ledger.settings.rules import rule_of
+
+_KINDS: dict[int, Kind] = {
+    HTTPStatus.NOT_FOUND: NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
+}
+
+
+_DEFAULTS = ServiceOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceParts:
+    """What the application takes from the process that runs it."""
+
+    clock: Clock
+    randomness: Random = field(default_factory=system_random)
+    access: Access
+    registry: CollectorRegistry
+    requests: RequestLog
+
+
+def create_app(
+    ledger: Ledger,
+    parts: ServiceParts,
+    options: ServiceOptions = _DEFAULTS,
+) -> tuple[ASGIApp, Context]:
+    """Return the application over a ledger that is open while it is used, and what it shares."""
+    fleet = Fleet(ledger, clock=parts.clock, randomness=parts.randomness)
+    with_own_keys(ledger)
+    context = Context(ledger, parts.clock, fleet, parts.access)
+    app = FastAPI(
+        title="Ledger",
+        version=version("multi-region-ledger"),
+        summary="Counters and balances that stay exact when many regions write at once.",
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.context = context
+    # Endpoints that read the request themselves are routed by Starlette, in two thirds of the time
+    # that FastAPI takes; FastAPI's own routes of them are what the document is made of.
+    app.router.routes.extend(
+        _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
+        for route in (*entries.router.routes, *budgets.router.routes)
+        if isinstance(route, APIRoute)
+    )
+    routers = (
+        entries.router, budgets.router, budgets.states, reads.router, descriptions.router,
+        live.router, feed.router, probes.router,
+        probes.metrics_router(parts.registry), fleet_router(parts.registry), page_router(),
+        probes.document_router(lambda: orjson.dumps(add_models(app.openapi()))),
+    )  # fmt: skip
+    for router in routers:
+        app.include_router(router)
+    app.state.endpoints = [route for router in routers for route in router.routes]
+    app.add_exception_handler(LedgerError, _on_ledger_error)
+    app.add_exception_handler(CallRefused, on_refused)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(ClientDisconnect, _on_left)
+    app.add_exception_handler(Exception, _on_defect)
+    gate = Gate(
+        app,
+        context=context,
+        requests=parts.requests,
+        public=lambda path: probes.is_public(path) or is_page(path),
+        options=options,
+    )
+    return gate, context
+
+
+class _PlainRoute(Route):
+    """A route that a request's scope names, as FastAPI's do: metrics and log take its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether a request is this route's."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
+async def _on_ledger_error(request: Request, error: Exception) -> Response:
+    """Answer an error of the ledger."""
+    if not isinstance(error, LedgerError):  # as Starlette types handlers
+        raise error
+    problem = problem_for(request, error)
+    is_busy = problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE or isinstance(error, NotSent)
+    return problem_answer(problem, retry_after(RETRY_SECONDS) if is_busy else None)
+
+
+async def _on_defect(request: Request, _error: Exception) -> Response:
+    """Answer a defect; the server's log has the traceback, the answer nothing of it."""
+    members = {"outcome": "unknown", "retryable": False}
+    return problem_answer(Problem(DEFECT, f"request {request.scope[REQUEST]}", members))
+
+
+async def _on_left(_request: Request, _error: Exception) -> Response:
+    """Answer a client that left within its body, so that logs and metrics show no defect."""
+    return problem_answer(Problem(INVALID, "the body did not come to its end", NOT_APPLIED))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """Answer what no route is for."""
+    if not isinstance(error, HTTPException):
+        raise error
+    kind = _KINDS.get(error.status_code, INVALID)
+    headers, detail = dict(error.headers or {}), str(error.detail)
+    if kind is METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_methods(request))}
+    if kind is NOT_FOUND:
+        detail = f"there is no path {request.scope['path']!r:.100}"
+    return problem_answer(Problem(kind, detail, NOT_APPLIED), headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of a path, of all routes that it fits: Starlette names the first one's."""
+    found: set[str] = set()
+    for route in request.app.state.endpoints:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found.update(getattr(route, "methods", None) or ())
+    if "GET" in found:
+        found.add("HEAD")  # the gate's
+    return sorted(found)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> Response:
+    """Answer a query that breaks a rule: the first one, by its name."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"][1:]) or "query"
+    got = "" if first["type"] == "missing" else f", got {first.get('input')!r:.100}"
+    return problem_answer(Problem(INVALID, f"{name}: {rule_of(first)}{got}", NOT_APPLIED))
+
+
+_REQUEST_ID_BYTES = 8
+
+
+def instance_app(
+    ledger: Ledger,
+    *,
+    registry: CollectorRegistry,
+    access: Access,
+    clock: Clock,
+    randomness: Random,
+    options: ServiceOptions,
+) -> tuple[ASGIApp, Context]:
+    """Return the application of one process, and what its requests share."""
+    metrics = ServiceMetrics.of(registry)
+    access.tell_unread(metrics.tokens_unread)
+
+    def seen(request: GateStatus) -> None:
+        metrics.request(request)
+        log_request(request)
+
+    parts = ServiceParts(
+        clock=clock,
+        randomness=randomness,
+        access=access,
+        registry=registry,
+        requests=RequestLog(lambda: randomness.randbytes(_REQUEST_ID_BYTES).hex(), seen),
+    )
+    return create_app(ledger, parts, options)

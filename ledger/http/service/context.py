@@ -1,0 +1,178 @@
+"""What every request shares: the ledger, the clock, and whether this instance goes on."""
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import cast
+
+import anyio
+from starlette.requests import Request
+
+from ledger.core.errors import KeyConflict, LedgerError
+from ledger.core.values import Entry
+from ledger.http.service.access.access import Access
+from ledger.http.service.access.tokens import Scope, TokenGrant
+from ledger.http.service.answers import CallRefused, problem_in_http, unauthorized, unavailable
+from ledger.http.service.fleet.observer import Fleet
+from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
+from ledger.http.wire.values import Fields, entry_fields
+from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
+
+GRANT_NOW = "ledger_grant_now"
+"""Where the gate leaves, in a request's scope, what tells what its caller may do by now: while a
+body comes, or a request waits, its token may be revoked or expire."""
+LOOK = "ledger_look"
+"""Where it leaves what counts the looks of an answer that goes on, against its caller's rate."""
+RESULTS = "ledger_results"
+"""Where an endpoint leaves how many changes of a request ended with each status, for metrics."""
+REQUEST = "ledger_request"
+"""Where it leaves the request's id, which log and answer have."""
+IS_FULL = "ledger_is_full"
+"""Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
+PAGES_AT_ONCE = 4
+"""Pages that are read at a time for one caller: each takes megabytes until it is an answer."""
+READY_COUNTER = "ledger-service-ready"
+"""The counter whose total is read to see whether the table answers; it need not have entries."""
+READY_SECONDS_MAX = 2.0
+READY_AGE_MAX = 5.0
+"""How long a look at the table may take, and for how many seconds it holds."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What endpoints need; one of each process."""
+
+    ledger: Ledger
+    clock: Clock
+    fleet: Fleet
+    access: Access
+    is_leaving: bool = False
+    is_draining: bool = False
+    is_brief: bool = False
+    """Whether an answer cannot go on: streams of events end after one look."""
+    checking: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a body is checked: one in each round of the event loop."""
+    _leaving: anyio.Event = field(default_factory=anyio.Event)
+    _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
+
+    @property
+    def region(self) -> str:
+        """The region whose table this process reads and writes."""
+        return self.ledger.region
+
+    def leave(self) -> None:
+        """Say that this instance is not ready, so that it gets no more; streams of events end."""
+        self.is_leaving = True
+        self._leaving.set()
+
+    def drain(self) -> None:
+        """Take no more requests; those under way go on."""
+        self.leave()
+        self.is_draining = True
+
+    def page_for(self, caller: str) -> anyio.Semaphore:
+        """Return what a page for a caller is read in."""
+        return self._pages.setdefault(caller, anyio.Semaphore(PAGES_AT_ONCE))
+
+    async def left(self) -> None:
+        """Wait until the instance leaves."""
+        await self._leaving.wait()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the instance leaves."""
+        with anyio.move_on_after(seconds):
+            await self._leaving.wait()
+
+    async def check_ready(self) -> None:
+        """Return if an instance takes requests; why it takes none is in the log.
+
+        Anybody may ask, so an answer has fixed words: what AWS says names accounts and tables.
+
+        Raises:
+            Refused: it takes none.
+        """
+        if self.is_leaving:
+            raise unavailable(SHUTTING_DOWN, "this instance is shutting down")
+        if self.access.is_stale():
+            raise unavailable(NOT_READY, "the tokens cannot be read")
+        try:
+            await self.ledger.total(READY_COUNTER, max_age=READY_AGE_MAX, timeout=READY_SECONDS_MAX)
+        except LedgerError as error:
+            problem_in_http(error)  # which writes it to the log
+            raise unavailable(NOT_READY, "the table does not answer") from None
+
+
+def context_of(request: Request) -> Context:
+    """Return what the request's application shares."""
+    return cast("Context", request.app.state.context)
+
+
+def granted(request: Request) -> TokenGrant:
+    """Return what a request's caller may do by now.
+
+    Raises:
+        Refused: nothing any more.
+    """
+    grant = _grant_now(request)
+    if grant is None:
+        raise unauthorized("the token was revoked, or expired, while the request was under way")
+    return grant
+
+
+def allow(request: Request, scope: Scope, *counters: str) -> Context:
+    """Return what requests share, if this one's caller may by now do this to these counters.
+
+    Else the request is refused: the problem says what the caller lacks. So it is asked once all of
+    the request has come, just before what it asks for is done.
+    """
+    if lack := granted(request).lacks(scope, counters):
+        raise CallRefused(FORBIDDEN, lack)
+    return context_of(request)
+
+
+def its_page(request: Request) -> anyio.Semaphore:
+    """Return what a page of a request is read in: one caller has a few at a time.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+    """
+    return context_of(request).page_for(granted(request).name)
+
+
+def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:
+    """Return whether the caller's token is still valid, and allows this."""
+    grant = _grant_now(request)
+    return grant is not None and not grant.lacks(scope, counters)
+
+
+def problem_for(request: Request, error: LedgerError) -> Problem:
+    """Return an error of the ledger as a problem, without what its caller may not read.
+
+    Who may not read learns that a repeat differs, and nothing of what was written before.
+    """
+    problem = problem_in_http(error)
+    if error.unread is None or is_still_allowed(request, "read", error.unread[0]):
+        return problem
+    hidden = {"theirs": None} if isinstance(error, KeyConflict) else {}
+    return replace(problem, detail=error.unread[1], members={**problem.members, **hidden})
+
+
+def shown_to(
+    request: Request, entry: Entry, *, note: str | None = None, effective: date | None = None
+) -> Fields:
+    """Return an entry as JSON; to who may not read, with note and effective date as sent alone."""
+    if not is_still_allowed(request, "read", entry.counter):
+        entry = replace(entry, note=note, effective=effective)
+    return entry_fields(entry)
+
+
+def _grant_now(request: Request) -> TokenGrant | None:
+    return cast("TokenGrant | None", request.scope[GRANT_NOW]())
+
+
+def may_look(request: Request) -> float:
+    """Count a look at the table by a request that may have several: 0, or seconds to wait for it.
+
+    The first is the request itself; each further one is counted as a request of its own.
+    """
+    return cast("float", request.scope[LOOK]())

@@ -1,0 +1,490 @@
+"""A connection to the service: how much, how long and how often it may ask.
+
+uvicorn bounds neither the head of a request nor its time with its fast parser (`httptools`); its
+other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protocol with bounds:
+
+::
+
+    made ── TLS, head: 10 s ── body: 30 s ── answer ── idle: 75 s ──┐
+                 ^                                                  │
+                 └───────────────── a byte comes ───────────────────┘
+
+- A head ends at 32 KB and 100 headers, with a 431. So does a body in chunks, where trailers and the
+  frames of chunks are 32 KB more than what is in the chunks.
+- What came is parsed in turns of 16 KB, the next one once the endpoint has taken the body so far.
+  Until then nothing more is read.
+- An answer that begins before the body has come ends its connection (`Connection: close`). The rest
+  of the body is dropped, not parsed. After 1 MB or 30 s of that the connection is cut off; a caller
+  who sends all before it reads has its answer by then.
+- A head that is late ends its connection, a body with a 408.
+- An answer is handed over in portions, the next one once its caller has taken the one before; who
+  takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
+  another, and the next request of the connection waits. `ledger.runtime.connections` bounds what
+  waits in all.
+- Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
+  way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+- What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
+  and takes no answer costs one request.
+- Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
+  caller has left before its turn is dropped. Handshakes of TLS go on in turn as well.
+- Requests that come together are answered in order. The time of a body begins with the turn of its
+  request.
+- An error in what follows a request whose answer is under way is answered after that answer, and
+  ends the connection: no request behind the error begins.
+- A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
+  TLS there is no such half: asyncio ends both directions at once.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from math import inf
+from typing import Any
+
+from uvicorn import Config
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import (
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
+
+from ledger.core.errors import InvalidInput
+from ledger.http.service.answers import NOT_APPLIED
+from ledger.http.service.context import IS_FULL
+from ledger.http.service.gate import OPEN_PATHS
+from ledger.http.service.heads import PATH_BYTES_MAX, check_target
+from ledger.http.service.transports import (
+    BAD_HTTP,
+    BODY_SECONDS_MAX,
+    LATE,
+    LONG_HEAD,
+    LONG_PATH,
+    PORTION_BYTES,
+    Flow,
+    answer_of,
+    begin_tls,
+    portions,
+)
+from ledger.http.service.turns import Turns
+from ledger.http.wire.problems import INVALID, Kind, Problem
+from ledger.runtime.connections import (
+    HEAD_BYTES_MAX,
+    HEAD_SECONDS_MAX,
+    HEADERS_MAX,
+    STALL_SECONDS_MAX,
+    Connections,
+)
+
+HELD_BYTES_MAX = 1024 * 1024
+"""How much may come behind a request that waits for the answer before, or behind an answer that
+ends its connection; nothing of it is parsed."""
+TURN_BYTES = 16 * 1024
+"""How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
+PIECE_BYTES = 8 * 1024
+CHUNKED_PIECE_BYTES_MIN = 64
+"""How much is parsed between two looks at what was counted; a piece ends with a request's end."""
+_PART_END = b"\r\n\r\n"
+"""The end of a head, and of a body in chunks."""
+_FRAMING = frozenset({b"connection", b"proxy-connection"})
+_HEADER_BYTES = len(b": \r\n")
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection; who runs the server calls `end_if_late` each second."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        *,
+        connections: "Connections[BoundedProtocol]",
+        turns: Turns,
+        turns_of_probes: Turns,
+        turns_of_handshakes: Turns,
+        on_refused: Callable[[Kind], None],
+    ) -> None:
+        super().__init__(config, server_state, {})
+        self._connections = connections
+        self._turns, self._turns_of_probes = turns, turns_of_probes
+        self._turns_of_handshakes = turns_of_handshakes
+        self._on_refused = on_refused
+        self._problem = BAD_HTTP
+        self._answered: RequestResponseCycle | None = None
+        self._last: Problem | None = None
+        self._early = self._held = b""
+        self._handshake: asyncio.Task[None] | None = None
+        self._late_at = self._stalled_at = inf
+        self._is_open = self._is_resting = self._is_deaf = self._is_due = False
+        self._has_ended = False
+        self._is_in_head = True
+        self._head_bytes = self._fields = self._overhead = self._body_left = self._dropped = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and begin TLS, or take requests."""
+        self.transport = transport
+        self._wait(HEAD_SECONDS_MAX)
+        peer = get_remote_addr(transport)
+        leaving = self._connections.enter(self, peer[0] if peer else None)
+        for connection in leaving:
+            connection.end()
+        if self in leaving:
+            return
+        if self.config.ssl is None:
+            self._open(transport)
+        else:
+            self._handshake = self.loop.create_task(self._encrypt(transport, self.config.ssl))
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        self._is_open = True
+        # TLS would hold eight times as much before it says that nothing is taken.
+        transport.set_write_buffer_limits(high=PORTION_BYTES)
+        super().connection_made(transport)
+        self.flow = Flow(transport, self._parse_held)
+
+    async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Begin TLS; what came with the end of the handshake is parsed after it."""
+        enter = partial(self._turns_of_handshakes.enter, self._connections.address_of(self))
+        encrypted = await begin_tls(transport, self, context, self._take_early, enter)
+        if encrypted is None or self.transport.is_closing():
+            self.end()
+            return
+        self._open(encrypted)
+        if self._early:
+            self.data_received(self._early)
+
+    def _take_early(self) -> bytes:
+        early, self._early = self._early, b""
+        return early
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection; a request that is answered meanwhile learns of it."""
+        self._leave()
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # else the timer holds the connection while it runs
+
+    def end(self) -> None:
+        """Cut the connection off."""
+        self._leave()
+        self.transport.abort()
+        if not self._is_open:
+            self.parser = None  # type: ignore[assignment]  # as uvicorn does, once it is open
+
+    def _leave(self) -> None:
+        """Count the connection no more, and end what waits for it: a cycle is collected late."""
+        self._connections.leave(self)
+        if self._handshake is not None:
+            self._handshake.cancel()
+            self._handshake = None
+
+    def end_if_late(self, now: float) -> None:
+        """End the connection if its caller has let it wait for too long."""
+        if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
+            self.end()
+        elif now >= self._late_at:
+            self._refuse(LATE)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self._answered is not None and not self._answered.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; it comes while a request waits only where one looks for its caller."""
+        if not self._is_open:
+            self._early += data
+            return
+        if self._is_deaf:
+            self._dropped += len(data)
+            if self._dropped > HELD_BYTES_MAX and not self._is_answering:
+                self.end()
+            return
+        if self._is_resting:
+            self._is_resting = False
+            self._wait(HEAD_SECONDS_MAX)
+        self._held += data
+        if not self._is_due:
+            self._parse()
+        if len(self._held) > HELD_BYTES_MAX:
+            self._refuse(BAD_HTTP)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether to go on: a caller who sends nothing more still gets its answers."""
+        self._has_ended = self.scheme == "http"
+        if self._answered is not None:
+            self._answered.message_event.set()
+        return self._has_ended and self._is_unanswered
+
+    @property
+    def _is_unanswered(self) -> bool:
+        """Return whether there is a whole request to answer; half a body comes to no end."""
+        if self._held or self._is_due:
+            return True
+        answered = self._answered
+        return self._is_answering and (self._is_deaf or answered is None or not answered.more_body)
+
+    def _close_if_answered(self) -> None:
+        """Close after the last answer of a caller who sends nothing more."""
+        if self._has_ended and not self._is_unanswered:
+            self.transport.close()
+
+    def _parse_held(self) -> bool:
+        """Parse what is held in the next round; return whether there is any that may be parsed."""
+        if not self._held or self.pipeline:
+            return False
+        if not self._is_due:
+            self._is_due = True
+            self.loop.call_soon(self._parse)
+        return True
+
+    def _parse(self) -> None:
+        """Parse for one turn, and go on once the endpoint has taken what came of a body."""
+        self._is_due = False
+        if not self._is_untaken:
+            self._parse_turn()
+        if self._held:
+            self.flow.pause_reading()
+        if not self._is_untaken and not self.pipeline:
+            self.flow.resume_reading()
+        self._close_if_answered()
+
+    @property
+    def _is_untaken(self) -> bool:
+        """Return whether the endpoint will ask for more of a body, but has not yet."""
+        return self.cycle is not None and self.cycle.more_body and bool(self.cycle.body)
+
+    def _parse_turn(self) -> None:
+        """Parse in pieces, so that nothing is parsed after what is refused, or after what waits."""
+        data, self._held, start = self._held, b"", 0
+        while start < min(len(data), TURN_BYTES) and not self.pipeline:
+            if self._is_deaf or self.transport.is_closing():
+                return
+            piece = data[start : self._piece_end(data, start)]
+            start += len(piece)
+            self._overhead += len(piece)
+            super().data_received(piece)
+            if self._overhead > HEAD_BYTES_MAX:
+                self._refuse(LONG_HEAD)
+        if not self._is_deaf:
+            self._held = data[start:]
+
+    def _piece_end(self, data: bytes, start: int) -> int:
+        """Return where a piece ends: with a head or a body, as far as that can be told."""
+        if self._body_left:
+            return start + min(self._body_left, PIECE_BYTES)
+        least = 0 if self._is_in_head else CHUNKED_PIECE_BYTES_MIN
+        end = data.find(_PART_END, start + least, start + PIECE_BYTES)
+        return start + PIECE_BYTES if end < 0 else end + len(_PART_END)
+
+    def on_message_begin(self) -> None:
+        """Begin a request, whose head may begin while the one before it is answered."""
+        self._head_bytes = self._fields = 0
+        self._is_in_head = True
+        if self._late_at == inf:
+            self._wait(HEAD_SECONDS_MAX)
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer: these count, and are nothing else.
+
+        A trailer is no part of the head that was checked (RFC 9110, 6.5.1), and a proxy on the way
+        checks and replaces headers alone.
+        """
+        self._count(len(name) + len(value) + _HEADER_BYTES)
+        self._fields += 1
+        if self._fields > HEADERS_MAX:
+            self._count(HEAD_BYTES_MAX)
+        if self._is_in_head:
+            super().on_header(name, value)
+        elif name.lower() in _FRAMING:  # the parser takes it all the same, and refuses the others
+            raise ValueError("a trailer says nothing of the connection (RFC 9110, 6.5.1)")
+
+    def _count(self, size: int) -> None:
+        """Count bytes of a head.
+
+        Raises:
+            ValueError: there are too many, so the parser stops, and `send_400_response` is called.
+        """
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._problem = LONG_HEAD
+            raise ValueError(self._problem.detail)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or to wait for the answers before."""
+        self._is_in_head = False
+        self._overhead = 0
+        headers = dict(self.headers)
+        self._check_target(headers.get(b"host"))
+        self._body_left = int(headers.get(b"content-length", b"0"))
+        self._wait(BODY_SECONDS_MAX)
+        self.scope["state"][IS_FULL] = self._connections.work(self)
+        super().on_headers_complete()
+        if self.pipeline:
+            self._late_at = inf  # nothing more is parsed until its turn
+
+    def _check_target(self, host: bytes | None) -> None:
+        """Check what the application gets in parts.
+
+        Raises:
+            ValueError: it is refused, so the parser stops, and `send_400_response` is called.
+        """
+        if len(self.url.partition(b"?")[0]) > PATH_BYTES_MAX:  # uvicorn decodes each code of it
+            self._problem = LONG_PATH
+            raise ValueError(self._problem.detail)
+        try:
+            check_target(
+                self.url.decode("latin-1"), None if host is None else host.decode("latin-1")
+            )
+        except InvalidInput as error:
+            self._problem = Problem(INVALID, str(error), NOT_APPLIED)
+            raise
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body; its frames may be as long as itself."""
+        self._overhead -= 2 * len(body)
+        self._body_left = max(0, self._body_left - len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request is whole: from now on its caller waits."""
+        self._overhead = self._body_left = 0
+        self._is_in_head = True  # of the next one
+        self._late_at = inf
+        super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        is_probe = cycle.scope["path"] in OPEN_PATHS
+        turns = self._turns_of_probes if is_probe else self._turns
+        turns.enter(self._connections.address_of(self), partial(self._begin, cycle, app))
+
+    def _begin(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if not cycle.disconnected:
+            super()._start_asgi_task(cycle, partial(self._run, cycle, app))
+
+    async def _run(
+        self,
+        cycle: RequestResponseCycle,
+        app: ASGI3Application,
+        scope: Any,
+        receive: Any,
+        send: Any,
+    ) -> None:
+        """Answer a request; it is under way until its answer is taken."""
+
+        async def hand_over(message: Any) -> None:
+            is_early = cycle.more_body and not cycle.response_started
+            if is_early:
+                self._is_deaf, self._held = True, b""
+                cycle.keep_alive = False  # the answer says so
+            size = len(message.get("body", b""))
+            if size > PORTION_BYTES:
+                for connection in self._connections.owe(self, size):
+                    connection.end()
+            for portion in portions(message):
+                await send(portion)  # once the one before is taken
+            if is_early:
+                cycle.keep_alive = True  # it is `_drop_rest` that ends the connection
+            self._connections.take(self)
+            await self.flow.drain()
+
+        is_whole = False
+
+        async def receive_until_end() -> Any:
+            nonlocal is_whole
+            if not (is_whole and self._has_ended):
+                message: Any = await receive()
+            if is_whole and self._has_ended:
+                return {"type": "http.disconnect"}
+            is_whole = not message.get("more_body", False)
+            return message
+
+        await app(scope, receive_until_end, hand_over)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, wait for one, or end the connection."""
+        answered, is_last = self._answered, not self.pipeline
+        super().on_response_complete()  # which begins the next one
+        if self.transport.is_closing():
+            self._wait(STALL_SECONDS_MAX)
+        elif self._last is not None:
+            self._end_by(self._last)
+        elif answered is not None and answered.more_body:
+            self._drop_rest()
+        elif not is_last:
+            if self.cycle.more_body:
+                self._wait(BODY_SECONDS_MAX)
+            self._parse()  # what came of its body is there before it begins
+        else:
+            self._connections.wait(self)
+            if self._late_at == inf:  # else a part of a request has come already
+                self._is_resting = True
+                # uvicorn closes it before, but waits for what was not taken.
+                self._wait(self.timeout_keep_alive + STALL_SECONDS_MAX)
+        self._parse_held()
+        self._close_if_answered()
+
+    def _drop_rest(self) -> None:
+        """End the answer, and drop the rest of the body until the caller has left.
+
+        Closed at once, with bytes unread, the connection would be reset, and the answer lost
+        (RFC 9112, 9.6).
+        """
+        self._connections.wait(self)
+        self._wait(STALL_SECONDS_MAX)
+        if self.transport.can_write_eof():
+            with suppress(OSError):  # the caller has left meanwhile
+                self.transport.write_eof()
+
+    def pause_writing(self) -> None:
+        """Note that the caller does not take the answer."""
+        self._stalled_at = self.loop.time() + STALL_SECONDS_MAX
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that it does again."""
+        self._stalled_at = inf
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (as uvicorn calls it)
+        """Refuse what cannot be parsed."""
+        self._refuse(self._problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        """End the connection by a problem, after the answer that is under way, if there is one."""
+        if self._is_deaf:
+            return
+        self._is_deaf = True
+        self._on_refused(problem.kind)
+        answered = self._answered
+        if answered is not None and self._is_answering:
+            if answered is not self.cycle or not answered.more_body:
+                self._last = problem
+                self.pipeline.clear()
+                self._late_at = inf
+                return
+            answered.disconnected = True
+            answered.message_event.set()
+            if answered.response_started:
+                self.end()
+                return
+        self._end_by(problem)
+
+    def _end_by(self, problem: Problem) -> None:
+        self.transport.write(b"".join(answer_of(problem, self.server_state.default_headers)))
+        self.transport.close()
+        self._wait(STALL_SECONDS_MAX)
+
+    def _wait(self, seconds: float) -> None:
+        self._late_at = self.loop.time() + seconds

@@ -1,0 +1,181 @@
+"""Around the transport of a connection: its flow, the first bytes of TLS, answers in portions.
+
+And the problems that end a connection before the application sees a request.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from ledger.http.service.answers import NOT_APPLIED
+from ledger.http.service.heads import PATH_BYTES_MAX
+from ledger.http.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Problem
+from ledger.runtime.connections import HEAD_BYTES_MAX, HEAD_SECONDS_MAX, HEADERS_MAX
+
+PORTION_BYTES = 64 * 1024
+"""How much of an answer is handed over at once: as much as a connection may hold that waits."""
+BODY_SECONDS_MAX = 30.0
+"""How long a body may take, from the end of the head on."""
+BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
+LONG_HEAD = Problem(
+    HEAD_TOO_LARGE,
+    f"a head may have up to {HEAD_BYTES_MAX:,} bytes and {HEADERS_MAX} headers, and the frames of"
+    f" chunks {HEAD_BYTES_MAX:,} bytes more than what is in them",
+    NOT_APPLIED,
+)
+LONG_PATH = Problem(HEAD_TOO_LARGE, f"a path may have up to {PATH_BYTES_MAX:,} bytes", NOT_APPLIED)
+LATE = Problem(
+    TOO_SLOW,
+    f"a head may take {HEAD_SECONDS_MAX:g} s, a body {BODY_SECONDS_MAX:g} s",
+    {"outcome": "not_applied", "retryable": True},
+)
+
+
+class Flow(FlowControl):
+    """The flow of a connection, where who asks for more gets first what has come already."""
+
+    def __init__(self, transport: asyncio.Transport, parse_held: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._parse_held = parse_held
+
+    def resume_reading(self) -> None:
+        """Go on with what is held, or else read."""
+        if not self._parse_held():
+            super().resume_reading()
+
+
+class _Handshake(asyncio.Protocol):
+    """Stands before TLS until its handshake has ended, and hands over in turn what comes.
+
+    An operation with a private key takes a millisecond: many at once would hold up all others.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        layer: Any,  # an asyncio.BufferedProtocol
+        enter: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._transport, self._layer, self._enter = transport, layer, enter
+        self._came = b""
+        self._change(self)
+
+    def _change(self, protocol: asyncio.BaseProtocol) -> None:
+        """Give the transport another protocol, which it reads for in another way."""
+        self._transport.pause_reading()
+        self._transport.set_protocol(protocol)
+        self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what comes until its turn; nothing more is read."""
+        is_first = not self._came
+        self._came += data
+        if self._came and is_first:
+            self._transport.pause_reading()
+            self._enter(self._go_on)
+
+    def _go_on(self) -> None:
+        # Not at once: an error of TLS would hold the frames of all that called this.
+        asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self._came and not self._transport.is_closing():
+            came, self._came = memoryview(self._came), b""
+            self._transport.resume_reading()
+            while came:
+                buffer = self._layer.get_buffer(len(came))
+                size = min(len(came), len(buffer))
+                buffer[:size] = came[:size]
+                self._layer.buffer_updated(size)
+                came = came[size:]
+
+    def end(self) -> None:
+        """Let TLS read for itself."""
+        self._change(self._layer)
+        self._hand_over()
+
+    def eof_received(self) -> Any:
+        """Tell TLS that nothing more comes."""
+        return self._layer.eof_received()
+
+    def pause_writing(self) -> None:
+        """Tell TLS that nothing is taken."""
+        self._layer.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell TLS that it is."""
+        self._layer.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell TLS that its caller has left."""
+        self._came = b""
+        self._layer.connection_lost(exc)
+
+
+async def begin_tls(
+    transport: asyncio.Transport,
+    own: asyncio.Protocol,
+    context: ssl.SSLContext,
+    take_early: Callable[[], bytes],
+    enter: Callable[[Callable[[], None]], None],
+) -> asyncio.Transport | None:
+    """Return a transport with TLS, or None if the caller comes to none; `enter` is for a turn.
+
+    A loop may read between `connection_made` and the first step of `start_tls`; uvloop does,
+    and begins to read after `connection_made` whatever that has paused. The first of the two
+    turns of the loop puts the protocol of TLS at the transport, which is paused until the
+    second tells that protocol of the connection: so nothing comes in between.
+    """
+    loop = asyncio.get_running_loop()
+    handshake = loop.create_task(
+        loop.start_tls(
+            transport, own, context, server_side=True, ssl_handshake_timeout=HEAD_SECONDS_MAX
+        )
+    )
+    for _ in range(2):
+        await asyncio.sleep(0)
+    layer = transport.get_protocol()
+    if layer is own or layer is None:  # it closes already
+        taking = None
+    else:
+        taking = _Handshake(transport, layer, enter)
+        taking.data_received(take_early())
+    try:
+        encrypted = await handshake
+    except (OSError, RuntimeError, asyncio.CancelledError) as error:  # it closes already
+        encrypted = None
+        error.__traceback__ = None  # else it and its frames hold each other, and all of this
+    finally:
+        handshake.cancel()  # of one that a caller left nothing may be heard any more
+    if taking is not None and encrypted is not None and not transport.is_closing():
+        taking.end()
+    return encrypted
+
+
+def portions(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a part of an answer in several, none of them long."""
+    body = message.get("body", b"")
+    last = max(0, len(body) - 1) // PORTION_BYTES * PORTION_BYTES
+    for start in range(0, last, PORTION_BYTES):
+        yield {**message, "body": body[start : start + PORTION_BYTES], "more_body": True}
+    yield {**message, "body": body[last:]} if last else message
+
+
+def answer_of(problem: Problem, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """Yield an answer that ends its connection."""
+    body = orjson.dumps(problem.fields())
+    yield STATUS_LINE[problem.kind.status]
+    for name, value in (
+        *headers,
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+    ):
+        yield b"%b: %b\r\n" % (name, value)
+    yield b"\r\n" + body

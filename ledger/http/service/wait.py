@@ -1,0 +1,80 @@
+"""How long a request may take: what its caller prefers, else what the service promises.
+
+One end covers all that a request does, the renewal of the contract included: each part may take
+what the parts before have left.
+"""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from fastapi import Request
+
+from ledger.http.service.context import context_of
+from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
+from ledger.ledger import live_settings
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
+from ledger.totals.reader import read_seconds
+
+FLEET_SECONDS_MAX = 30.0
+"""How long a request about the fleet may take: looks at each region, one after the other."""
+Result = TypeVar("Result")
+
+
+def preferred(request: Request) -> float | None:
+    """Return the seconds that `Prefer: wait` gives a request, if it does.
+
+    Raises:
+        InvalidInput: it is no whole number of 1 to 60.
+    """
+    return wait_of(request.headers.getlist("prefer"))
+
+
+def for_total(request: Request) -> float:
+    """Return how long a request for totals may take.
+
+    Raises:
+        InvalidInput: as `preferred`.
+    """
+    wait = preferred(request)
+    return read_seconds(live_settings(context_of(request).ledger).current) if wait is None else wait
+
+
+def for_pages(request: Request) -> float:
+    """Return how long a request may take that reads one page after the other.
+
+    Raises:
+        InvalidInput: as `preferred`.
+    """
+    wait = preferred(request)
+    return WAIT_SECONDS_MAX if wait is None else wait
+
+
+def for_change(request: Request) -> float:
+    """Return how long a request may take that changes something.
+
+    Raises:
+        InvalidInput: as `preferred`.
+    """
+    wait = preferred(request)
+    deadline = live_settings(context_of(request).ledger).current.write_deadline
+    return (deadline or WAIT_SECONDS_MAX) if wait is None else wait
+
+
+def for_fleet(request: Request) -> float:
+    """Return how long a request about the fleet may take.
+
+    Raises:
+        InvalidInput: as `preferred`.
+    """
+    wait = preferred(request)
+    return FLEET_SECONDS_MAX if wait is None else wait
+
+
+async def read_within(seconds: float, read: Awaitable[Result]) -> Result:
+    """Return what is read within so many seconds, whatever parts it has.
+
+    Raises:
+        ReadTooSlow: it is not.
+        And as the read.
+    """
+    return await bounded(deadline_of(seconds), read, not_read)

@@ -1,0 +1,60 @@
+"""Errors that the service sends are raised again with all that they carry."""
+
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import SERVICE, served
+
+from ledger.budgets.spend_request import Refused
+from ledger.core import errors
+from ledger.core.errors import LedgerError
+from ledger.http.client import Ledger
+from ledger.http.wire.problems import error_of, problem_of
+from ledger.http.wire.values import exceeded
+
+
+def throttled() -> errors.Throttled:
+    """Return an error with the limits that were exceeded."""
+    error = errors.Throttled("slow down")
+    error.limits, error.counters = ("KeyRangeThroughputExceeded",), ("stock",)
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        throttled(),
+        errors.ClockOff("off", region="us-east-1", offset_seconds=-3.5),
+        errors.ArchiveError("no", reason="denied"),
+        errors.ReadTooSlow("slow"),
+        errors.DamagedItem("damaged"),
+        errors.NotSent("closed"),
+        exceeded(Refused("key/42", Decimal(4), Decimal("3.5"), Decimal(0))),
+    ],
+)
+def test_an_error_keeps_what_it_carries(error: LedgerError) -> None:
+    """By its class and its members."""
+    again = error_of(problem_of(error).fields())
+    assert type(again) is type(error)
+    carried = {"outcome": error.outcome, "retryable": error.retryable}
+    assert vars(again) == carried | vars(error)
+    assert str(again) == str(error)
+
+
+async def test_a_ledgers_error_arrives_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the service, and not repeated where that cannot help."""
+    async with served() as service:
+        calls = []
+
+        async def damaged(*_: Any, **__: Any) -> None:
+            calls.append(1)
+            raise errors.DamagedItem("item x is damaged")
+
+        monkeypatch.setattr(service.ledger, "total", damaged)
+        transport = httpx.ASGITransport(app=service.app)
+        async with Ledger(SERVICE, transport=transport, clock=service.table.clock) as ledger:
+            with pytest.raises(errors.DamagedItem, match="item x is damaged"):
+                await ledger.total("stock")
+        assert calls == [1]

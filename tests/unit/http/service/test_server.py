@@ -1,0 +1,308 @@
+"""One process of the service: how it listens."""
+
+import gc
+import logging
+import socket
+import ssl
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import httpx
+import pytest
+import trustme
+from prometheus_client import CollectorRegistry
+from support.ledgers import seeded
+from support.tokens import token_header
+
+from ledger.core.errors import LedgerError
+from ledger.http.client.ledger import IDLE_SECONDS_MAX
+from ledger.http.service import server
+from ledger.http.service.access.access import Access, FileAccess, OpenAccess
+from ledger.http.service.options import ServiceOptions, Tls
+from ledger.http.service.protocol import BoundedProtocol
+from ledger.http.service.server import KEEP_ALIVE_SECONDS, Running, ServerInstance
+from ledger.http.service.turns import Turns
+from ledger.runtime.connections import PLACES_KEPT
+from ledger.runtime.loops import run_on_loop
+from ledger.runtime.tasks import background_tasks
+from ledger.testing import MemoryGlobalTable
+
+
+def test_clients_close_idle_connections_before_the_service_does() -> None:
+    """So do load balancers, after a minute: no request is on its way when one is closed."""
+    load_balancers = 60.0
+    assert IDLE_SECONDS_MAX < load_balancers < KEEP_ALIVE_SECONDS
+
+
+async def test_a_port_that_is_taken_is_one_error(caplog: pytest.LogCaptureFixture) -> None:
+    """It is raised, and nothing is logged beside it."""
+    table = MemoryGlobalTable(["us-east-1"])
+    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.DEBUG, "uvicorn"):
+        options = ServiceOptions(port=taken.getsockname()[1])
+        instance = ServerInstance(table.ledger(), options, CollectorRegistry(), lambda _: None)
+        running = Running(instance, OpenAccess(), table.clock, seeded())
+        with pytest.raises(LedgerError, match=r"cannot listen on 127.0.0.1 port \d+: it is taken"):
+            await running.run()
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
+async def test_what_serving_is_made_of_is_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the collector is tuned: each client that is opened later begins a collection."""
+    tuned = list[int]()
+    monkeypatch.setattr(server, "tune_gc", lambda: tuned.append(1))
+    monkeypatch.setattr(server, "is_gc_tuned", lambda: True)
+    async with listening(ServiceOptions(port=0, drain_seconds=0)):
+        assert tuned == [1]
+    monkeypatch.setattr(server, "is_gc_tuned", lambda: False)
+    async with listening(ServiceOptions(port=0, drain_seconds=0)):
+        assert tuned == [1]
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    """Issue certificates for this test."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls(authority: trustme.CA, tmp_path: Path) -> Tls:
+    """Return the files of a certificate of this machine."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(str(key))
+    for part in issued.cert_chain_pems:
+        part.write_to_path(str(certificate), append=True)
+    return Tls(certificate, key)
+
+
+@pytest.fixture
+def trusted(authority: trustme.CA) -> ssl.SSLContext:
+    """Return what trusts the certificate."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+@asynccontextmanager
+async def listening(
+    options: ServiceOptions,
+    table: MemoryGlobalTable | None = None,
+    access: Access | None = None,
+) -> AsyncIterator[int]:
+    """Run a service, and give its port."""
+    table, ports = table or MemoryGlobalTable(["us-east-1"]), list[int]()
+    is_listening = anyio.Event()
+
+    def on_listening(port: int) -> None:
+        ports.append(port)
+        is_listening.set()
+
+    instance = ServerInstance(table.ledger(), options, CollectorRegistry(), on_listening)
+    running = Running(instance, access or OpenAccess(), table.clock, seeded())
+    async with background_tasks() as tasks:
+        tasks.start_soon(running.run)
+        await is_listening.wait()
+        yield ports[0]
+
+
+async def test_an_unfinished_handshake_gives_way_as_an_idle_connection_does(
+    tls: Tls, trusted: ssl.SSLContext
+) -> None:
+    """TLS begins once a connection is counted, so that nobody is locked out before it."""
+    async with listening(ServiceOptions(port=0, drain_seconds=0, of_address=1, tls=tls)) as port:
+        silent = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(PLACES_KEPT + 1)]
+        async with httpx.AsyncClient(verify=trusted) as http:
+            for _ in range(2):
+                answer = await http.get(f"https://127.0.0.1:{port}/healthz")
+                assert answer.status_code == 200
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await silent[0].receive()
+        for connection in silent:
+            await connection.aclose()
+
+
+class Eager:
+    """A connection whose first bytes of TLS are there before the service takes it."""
+
+    def __init__(self, port: int, trusted: ssl.SSLContext) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = trusted.wrap_bio(self._came, self._goes, server_hostname="127.0.0.1")
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        self._socket.sendall(self._goes.read())
+
+    def ask(self) -> bytes:
+        """Return how an answer begins."""
+        with self._socket:
+            self._ends(self._tls.do_handshake)
+            self._tls.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self._socket.sendall(self._goes.read())
+            return cast("bytes", self._ends(partial(self._tls.read, 12)))
+
+    def _ends(self, step: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self._socket.sendall(self._goes.read())
+                if not (data := self._socket.recv(65_536)):
+                    raise ConnectionResetError from None
+                self._came.write(data)
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_handshake_that_begins_with_its_connection_ends(
+    tls: Tls, trusted: ssl.SSLContext, loop: str
+) -> None:
+    """Whatever comes before the service has begun TLS is a part of the handshake."""
+
+    async def ask_all() -> list[bytes]:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            eager = [Eager(port, trusted) for _ in range(30)]
+            return [await anyio.to_thread.run_sync(one.ask) for one in eager]
+
+    assert run_on_loop(ask_all(), loop=loop) == [b"HTTP/1.1 200"] * 30
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_each_step_of_a_handshake_waits_for_its_turn(
+    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    """An operation with the private key holds up all others, so many at once begin one by one."""
+    waiting = deque[Callable[[], None]]()
+
+    class Held(Turns):
+        def enter(self, address: str | None, begin: Callable[[], None]) -> None:  # noqa: ARG002 (as its base has it)
+            waiting.append(begin)
+
+    async def begun(connections: int) -> tuple[list[bytes], int]:
+        answers, turns = list[bytes](), 0
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            eager = [Eager(port, trusted) for _ in range(connections)]
+            while len(waiting) < connections:  # of each the first bytes have come, and no more
+                await anyio.lowlevel.checkpoint()
+
+            async def ask(one: Eager) -> None:
+                answers.append(await anyio.to_thread.run_sync(one.ask))
+
+            async with background_tasks() as tasks:
+                for one in eager:
+                    tasks.start_soon(ask, one)
+                while len(answers) < connections:
+                    if waiting:
+                        waiting.popleft()()
+                        turns += 1
+                    await anyio.lowlevel.checkpoint()
+        return answers, turns
+
+    monkeypatch.setattr(server, "Turns", Held)
+    answers, turns = run_on_loop(begun(10), loop=loop)
+    assert answers == [b"HTTP/1.1 200"] * 10
+    assert turns >= 30  # two for each handshake, one for each request
+
+
+def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
+    tls: Tls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tuned process collects cycles late: whoever connects again and again would fill it."""
+    left = list[weakref.ref[BoundedProtocol]]()
+    is_clear = anyio.Event()
+
+    def gone(one: weakref.ref[BoundedProtocol]) -> None:
+        left.remove(one)
+        if not left:
+            is_clear.set()
+
+    class Noted(BoundedProtocol):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            left.append(weakref.ref(self, gone))
+
+    async def refused(port: int) -> None:
+        async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                await connection.send(b"GET / HTTP/1.1\r\n\r\n")
+                while True:
+                    await connection.receive()
+
+    async def all_refused() -> None:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(30):
+                    tasks.start_soon(refused, port)
+            if left:
+                with anyio.move_on_after(20):  # only one that is left takes so long
+                    await is_clear.wait()
+            assert left == []
+
+    monkeypatch.setattr(server, "BoundedProtocol", Noted)
+    gc.disable()
+    try:
+        run_on_loop(all_refused(), loop="uvloop")
+    finally:
+        gc.enable()
+    assert "never retrieved" not in caplog.text
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_caller_who_shuts_its_writing_side_is_answered(loop: str) -> None:
+    """All that it has sent, in order; then the connection ends."""
+
+    def ask(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as caller:
+            for path in (b"healthz", b"openapi.json", b"readyz"):
+                head = b"GET /" + path + b" HTTP/1.1\r\nHost: localhost\r\n"
+                caller.sendall(head + b"Content-Length: 2\r\n\r\n{}")
+            caller.shutdown(socket.SHUT_WR)
+            return b"".join(iter(partial(caller.recv, 65_536), b""))
+
+    async def ask_all() -> list[bytes]:
+        async with listening(ServiceOptions(port=0, drain_seconds=0)) as port:
+            return [await anyio.to_thread.run_sync(ask, port) for _ in range(10)]
+
+    assert [answers.count(b"HTTP/1.1 200") for answers in run_on_loop(ask_all(), loop=loop)] == (
+        [3] * 10
+    )
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_place_is_held_until_the_answer_is_taken(
+    tls: Tls, trusted: ssl.SSLContext, tmp_path: Path, loop: str, *, is_encrypted: bool
+) -> None:
+    """So a caller's number of requests at a time bounds what the service keeps for it."""
+    table, path = MemoryGlobalTable(["us-east-1"]), tmp_path / "tokens.json"
+    header = token_header(path, table, "read", at_once=1) | {"Accept-Encoding": "identity"}
+    options = ServiceOptions(port=0, drain_seconds=0, tls=tls if is_encrypted else None)
+    scheme, verify = ("https", trusted) if is_encrypted else ("http", False)
+
+    async def ask() -> list[int]:
+        ledger = table.ledger()
+        async with ledger:
+            for _ in range(120):
+                await ledger.record("stock", 1, note="x" * 80_000)
+        access = FileAccess(path, table.clock)
+        async with (
+            listening(options, table, access) as port,
+            httpx.AsyncClient(verify=verify, headers=header) as http,
+        ):
+            url = f"{scheme}://127.0.0.1:{port}/v1/counters/stock"
+            async with AsyncExitStack() as untaken:
+                answers = [
+                    await untaken.enter_async_context(
+                        http.stream("GET", f"{url}/entries?limit=1000")
+                    )
+                ]
+                answers.append(await http.get(url))
+                await answers[0].aread()
+            answers.append(await http.get(url))
+            return [answer.status_code for answer in answers]
+
+    assert run_on_loop(ask(), loop=loop) == [200, 429, 200]

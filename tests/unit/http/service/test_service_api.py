@@ -1,0 +1,794 @@
+"""The service's endpoints over a ledger in memory."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from threading import Thread, current_thread, main_thread
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+from support.serving import AWAY, HOME, Served, served
+
+from ledger.core import ids
+from ledger.core.errors import (
+    AccessDenied,
+    ArchiveError,
+    ContractConflict,
+    ContractMissing,
+    ContractStale,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    StoreError,
+    TableMissing,
+    Throttled,
+    Unreachable,
+)
+from ledger.core.own_keys import is_proved
+from ledger.core.values import Entry
+from ledger.http.service import app
+from ledger.http.service.access.access import OpenAccess
+from ledger.http.service.context import PAGES_AT_ONCE
+from ledger.http.service.metrics import ServiceMetrics
+from ledger.http.service.openapi import add_models
+from ledger.http.wire import schemas
+from ledger.ledger import Ledger
+from ledger.testing import MemoryGlobalTable
+
+JSON = "application/json"
+
+
+async def test_an_entry_is_created_once_by_its_key() -> None:
+    """201 with it, then 200 with the same; another amount under the key is a 409."""
+    async with served() as service:
+        named = {
+            "Idempotency_Key": "order-17",
+            "Idempotency_Time": service.table.clock.now().isoformat(),
+        }
+        first = await service.record("stock", "-1.50", **named)
+        again = await service.record("stock", "-1.5", **named)
+        other = await service.record("stock", "-2", **named)
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        assert schemas.Entry(**first.json()).change == "-1.5"
+        assert other.status_code == 409
+        assert other.headers["content-type"] == "application/problem+json"
+        assert other.json()["theirs"]["change"] == "-1.5"
+        assert await service.value("stock") == "-1.5"
+
+
+async def test_a_repeat_is_answered_in_another_region_too() -> None:
+    """Once replication has brought the entry there, merged meanwhile or not."""
+    table = MemoryGlobalTable(["us-east-1", AWAY], compactor={"fold_min": 1, "scan_every": 0})
+    named = {
+        "Idempotency_Key": "order-17",
+        "Idempotency_Time": table.clock.now().isoformat(),
+    }
+    async with served(table) as home:
+        assert (await home.record("stock", "4", **named)).status_code == 201
+    table.replicate()
+    async with served(table, region=AWAY) as away:
+        assert (await away.record("stock", "4", **named)).status_code == 200
+        assert await away.value("stock") == "4"
+
+
+async def test_past_the_retry_horizon_it_can_no_longer_be_told() -> None:
+    """Without an archive that is a 410, and nothing is written."""
+    async with served() as service:
+        old = service.table.clock.now() - timedelta(hours=1)
+        answer = await service.record(
+            "stock", "1", Idempotency_Key="order-17", Idempotency_Time=old.isoformat()
+        )
+        assert (answer.status_code, answer.json()["type"]) == (
+            410,
+            "/problems/retry-horizon-passed",
+        )
+        assert await service.value("stock") == "0"
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind"),
+    [
+        ({"Idempotency_Key": "order-17"}, "idempotency-key"),
+        ({"Idempotency_Time": "2026-11-21T06:50:00Z"}, "invalid-request"),
+        ({"Prefer": "wait=99"}, "invalid-request"),
+        ({"Prefer": "wait=-1"}, "invalid-request"),
+    ],
+)
+async def test_a_header_that_breaks_a_rule_is_a_400(headers: dict[str, str], kind: str) -> None:
+    """And the problem's page says what to send."""
+    async with served() as service:
+        answer = await service.record("stock", "1", **headers)
+        assert (answer.status_code, answer.json()["type"]) == (400, f"/problems/{kind}")
+        page = await service.http.get(answer.json()["type"])
+        assert page.status_code == 200
+        assert answer.json()["title"] in page.text
+        assert await service.value("stock") == "0"
+
+
+async def test_a_key_beyond_ascii_comes_in_a_body() -> None:
+    """As a header it would be read as another key; two headers are none."""
+    async with served() as service:
+        now = service.table.clock.now().isoformat()
+        for headers in (
+            [(b"Idempotency-Key", "größe".encode()), (b"Idempotency-Time", now.encode())],
+            [(b"Idempotency-Key", b"a"), (b"Idempotency-Key", b"a")],
+        ):
+            answer = await service.http.post(
+                "/v1/counters/stock/entries", json={"change": "1"}, headers=headers
+            )
+            assert (answer.status_code, "Idempotency-Key must be" in answer.text) == (400, True)
+        entry = {"counter": "stock", "change": "1", "key": "größe", "at": now}
+        for status in (201, 200):
+            answer = await service.post("/v1/entries", {"entries": [entry]})
+            assert answer.json()["results"][0]["status"] == status
+        assert await service.value("stock") == "1"
+
+
+async def test_a_counter_may_have_slashes() -> None:
+    """Percent-encoded in a path; `a/entries` is not the entries of `a`."""
+    async with served() as service:
+        await service.record("a%2Fentries", "2")
+        await service.record("a", "5")
+        assert await service.value("a%2Fentries") == "2"
+        assert await service.value("a") == "5"
+        entries = (await service.http.get("/v1/counters/a/entries")).json()["entries"]
+        assert [entry["change"] for entry in entries] == ["5"]
+
+
+async def test_many_entries_have_an_outcome_each() -> None:
+    """One that is refused leaves the others."""
+    async with served() as service:
+        answer = await service.post(
+            "/v1/entries",
+            {
+                "entries": [
+                    {"counter": "a", "change": "1"},
+                    {"counter": "", "change": "1"},
+                    {"counter": "b", "change": "2", "key": "untimed"},
+                    {"counter": "b", "change": "3", "note": "n", "effective": "2026-11-20"},
+                ]
+            },
+        )
+        results = schemas.Entries(**answer.json()).results
+        assert [result.status for result in results] == [201, 400, 400, 201]
+        assert results[1].problem is not None
+        assert results[1].problem.type == "/problems/invalid-counter"
+        assert results[2].problem is not None
+        assert results[2].problem.type == "/problems/idempotency-key"
+        assert await service.value("a") == "1"
+        assert await service.value("b") == "3"
+        registry = CollectorRegistry()
+        for seen in service.seen:
+            ServiceMetrics.of(registry).request(seen)
+        for status in ("201", "400"):
+            name, labels = "ledger_service_results_total", {"status": status}
+            assert registry.get_sample_value(name, labels) == 2
+
+
+async def test_entries_together_are_all_or_none() -> None:
+    """One that breaks a rule is the problem of the request."""
+    async with served() as service:
+        bad = {"entries": [{"counter": "a", "change": "1"}, {"counter": "", "change": "1"}]}
+        answer = await service.post("/v1/entries", bad | {"together": True})
+        assert answer.status_code == 400
+        assert await service.value("a") == "0"
+        good = {"entries": [{"counter": "a", "change": "1"}, {"counter": "b", "change": "2"}]}
+        answer = await service.post("/v1/entries", good | {"together": True})
+        assert [result["status"] for result in answer.json()["results"]] == [201, 201]
+
+
+async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> None:
+    """Written or not by the first request, it counts once after the retry."""
+    async with served() as service:
+        written = await service.ledger.record("stock", Decimal(7))
+        assert is_proved(written)
+        lost = OutcomeUnknown("no answer: Ledger.retry is safe", entries=[written])
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise lost
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", unanswered)
+            answer = await service.record("stock", "7")
+        problem = answer.json()
+        assert (answer.status_code, problem["outcome"]) == (503, "unknown")
+        assert answer.headers["retry-after"] == "1"
+        assert "POST /v1/retries counts its `entries` once" in problem["detail"]
+        repeated = await service.post("/v1/retries", {"entries": problem["entries"]})
+        assert repeated.status_code == 200
+        assert [each["status"] for each in repeated.json()["results"]] == [200]
+        assert await service.value("stock") == "7"
+
+
+async def test_an_unknown_outcome_of_many_is_told_in_words_of_requests() -> None:
+    """As that of one is."""
+    async with served() as service:
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown("no answer: repeat the call", entries=[], retryable=True)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", unanswered)
+            asked = {"entries": [{"counter": "stock", "change": "7"}]}
+            (result,) = (await service.post("/v1/entries", asked)).json()["results"]
+        assert "the same request counts it once" in result["problem"]["detail"]
+
+
+def _proved(service: Served, counter: str, change: str, key: str = "order-17") -> dict[str, Any]:
+    """Return an entry that is not written yet, as its writer repeats it."""
+    id_ = ids.sort_key(service.table.clock.now(), ids.suffix_of(counter, key))
+    return {"counter": counter, "id": id_, "key": key, "change": change}
+
+
+async def test_an_entry_that_is_repeated_is_of_the_region_that_writes_it() -> None:
+    """Whatever region it names."""
+    async with served() as service:
+        for region in (AWAY, None, "mars-north-1"):
+            entry = _proved(service, "stock", "1", f"order-{region}") | {"region": region}
+            (result,) = (await service.post("/v1/retries", {"entries": [entry]})).json()["results"]
+            assert (result["status"], result["entry"]["region"]) == (201, HOME)
+
+
+@pytest.mark.parametrize("key", [None, "0" * 32, "", "its id", "order-18"])
+async def test_who_saw_an_entry_cannot_write_in_its_place(key: str | None) -> None:
+    """Not in a region either that does not show it yet, where the last writer would win."""
+    table = MemoryGlobalTable([HOME, AWAY])
+    async with served(table) as home, served(table, region=AWAY) as away:
+        named = {"Idempotency_Key": "order-17", "Idempotency_Time": table.clock.now().isoformat()}
+        for headers in ({}, named):
+            await home.record("stock", "500", **headers)
+        seen = (await home.http.get("/v1/counters/stock/entries")).json()["entries"]
+        for entry in seen:
+            assert "key" not in entry
+            forged = {"counter": "stock", "id": entry["id"], "change": "0"}
+            if key is not None:
+                forged["key"] = entry["id"] if key == "its id" else key
+            asked = {"entries": [_proved(away, "other", "1"), forged]}
+            for together in (False, True):
+                answer = await away.post("/v1/retries", asked | {"together": together})
+                assert answer.status_code == (403 if key else 400)
+                assert answer.json()["outcome"] == "not_applied"
+        table.replicate()
+        values = [await service.value("stock") for service in (home, away)]
+        assert [*values, await away.value("other")] == ["1000", "1000", "0"]
+
+
+async def test_an_entry_with_another_key_says_so() -> None:
+    """By a problem of its own, which names the entry."""
+    async with served() as service:
+        entry = _proved(service, "stock", "1") | {"key": "order-18"}
+        answer = await service.post("/v1/retries", {"entries": [entry]})
+        assert answer.json()["type"] == "/problems/not-proved"
+        assert f"entry {entry['id']!r} of 'stock'" in answer.json()["detail"]
+
+
+async def test_a_spent_or_held_amount_is_not_written_again_by_its_id() -> None:
+    """Its entry has no key to show, and by any other it is not that entry."""
+    table = MemoryGlobalTable([HOME, AWAY], budgets={"key/*": {}})
+    async with served(table) as home, served(table, region=AWAY) as away:
+        await home.http.put("/v1/budgets/key%2F42", json={"limit": "10"})
+        table.replicate()
+        for path, body in (("spends", {}), ("holds", {"expires": 60})):
+            made = await home.post(f"/v1/budgets/key%2F42/{path}", {"amount": "3", **body})
+            forged = {"counter": "key/42", "id": made.json()["id"], "key": "k", "change": "0"}
+            answer = await away.post("/v1/retries", {"entries": [forged]})
+            assert (made.status_code, answer.status_code) == (201, 403)
+        table.replicate()
+        assert await away.value("key%2F42") == "-6"
+
+
+async def test_a_reversal_is_made_once_at_home() -> None:
+    """201, then 200 with the same; elsewhere it is refused."""
+    table = MemoryGlobalTable(["us-east-1", AWAY])
+    async with served(table) as home, served(table, region=AWAY) as away:
+        entry = (await home.record("stock", "5")).json()["id"].replace("#", "%23")
+        table.replicate()
+        path = f"/v1/entries/{entry}/reverse"
+        first = await home.post(path, {"counter": "stock", "note": "typed wrong"})
+        again = await home.post(path, {"counter": "stock"})
+        other = await away.post(path, {"counter": "stock"})
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        assert first.json()["change"] == "-5"
+        assert other.status_code == 400
+        assert "home" in other.json()["detail"]
+        assert await home.value("stock") == "0"
+
+
+async def test_a_count_corrects_a_total_once() -> None:
+    """By its token."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.table.clock.advance(3_600)
+        path, body = "/v1/counters/stock/reconciliations", {"counted": "4", "token": "count-1"}
+        first, again = await service.post(path, body), await service.post(path, body)
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert schemas.Reconciled(**first.json()).change == "-1"
+        assert await service.value("stock") == "4"
+
+
+async def test_totals_say_how_old_they_are() -> None:
+    """A cached one has its age; of one that nobody wrote nothing is known."""
+    async with served() as service:
+        await service.record("stock", "5")
+        fresh = schemas.Total(**(await service.http.get("/v1/counters/stock")).json())
+        await service.table.clock.advance(1.0)
+        kept = schemas.Total(
+            **(await service.http.get("/v1/counters/stock", params={"max_age": 5})).json()
+        )
+        assert (fresh.value, fresh.cached, fresh.age) == ("5", False, 0.0)
+        assert (kept.value, kept.cached, kept.age) == ("5", True, 1.0)
+        many = await service.http.get("/v1/totals", params={"id": ["stock", "none"]})
+        found = schemas.Totals(**many.json()).totals
+        assert [(total.counter, total.known) for total in found] == [
+            ("stock", True),
+            ("none", False),
+        ]
+
+
+async def test_a_counter_that_cannot_be_read_takes_nothing_from_the_others() -> None:
+    """Its problem stands beside their totals, by its id; steady totals are all or none."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.record("amt", "1e37")
+        await service.record("amt", "1e-38")
+        asked = {"id": ["stock", "amt", "none"]}
+        answer = await service.http.get("/v1/totals", params=asked)
+        found = schemas.Totals(**answer.json())
+        assert answer.status_code == 200
+        assert [(total.counter, total.value) for total in found.totals] == [
+            ("stock", "5"),
+            ("none", "0"),
+        ]
+        problem = found.problems["amt"]
+        assert (list(found.problems), problem.status) == (["amt"], 422)
+        assert "'amt'" in problem.detail
+        steady = await service.http.get("/v1/totals", params=asked | {"steady": True})
+        assert (steady.status_code, steady.json()["type"]) == (422, "/problems/amount-overflow")
+        service.context.is_brief = True
+        events = (await service.http.get("/v1/live", params=asked)).text
+        assert events.count("event: total") == 2
+        assert events.count("event: problem") == 1
+        assert '"counter":"amt"' in events
+
+
+async def test_a_total_of_a_moment() -> None:
+    """What was made later is not in it."""
+    async with served() as service:
+        await service.record("stock", "5")
+        await service.table.clock.advance(10)
+        then = service.table.clock.now().isoformat()
+        await service.table.clock.advance(10)
+        await service.record("stock", "2")
+        answer = await service.http.get("/v1/counters/stock", params={"at": then})
+        assert (answer.json()["value"], answer.json()["at"]) == ("5", then)
+
+
+async def test_a_history_comes_in_pages() -> None:
+    """The `next` of one is the `after` of the next; the last has none."""
+    async with served() as service:
+        for change in range(5):
+            await service.record("stock", str(change))
+            await service.table.clock.advance(0.001)
+        found, after = [], None
+        for _ in range(3):
+            asked = {"limit": 2} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters/stock/entries", params=asked)
+            page = schemas.History(**answer.json())
+            found += [entry.change for entry in page.entries]
+            after = page.next
+        assert found == ["0", "1", "2", "3", "4"]
+        assert after is None
+
+
+CONTROLS = "\x01" * 50_000
+"""A note that JSON shows by six times as many bytes."""
+
+
+async def test_a_page_of_a_history_ends_after_a_megabyte() -> None:
+    """Whatever its limit is; each entry is in one page."""
+    async with served() as service:
+        for _ in range(10):
+            await service.ledger.record("stock", 1, note=CONTROLS)
+            await service.table.clock.advance(0.001)
+        sizes, ids_, after = list[int](), list[str](), None
+        while after is not None or not sizes:
+            asked = {"limit": 1000} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters/stock/entries", params=asked)
+            page = schemas.History(**answer.json())
+            ids_ += [entry.id for entry in page.entries]
+            sizes.append(len(answer.content))
+            after = page.next
+        assert len(ids_) == len(set(ids_)) == 10
+        assert len(sizes) == 3
+        assert max(sizes) < 1_500_000
+
+
+async def test_a_caller_has_a_few_pages_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait within their time: each takes megabytes until it is an answer."""
+    under_way = most = 0
+
+    async def history(*_: Any, **__: Any) -> AsyncIterator[Entry]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await anyio.lowlevel.checkpoint()
+        under_way -= 1
+        yield Entry("stock", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal(1))
+
+    async with served() as service, anyio.create_task_group() as tasks:
+        monkeypatch.setattr(Ledger, "history", history)
+        for _ in range(3 * PAGES_AT_ONCE):
+            tasks.start_soon(service.http.get, "/v1/counters/stock/entries")
+    assert most == PAGES_AT_ONCE
+
+
+async def test_a_page_of_counters_ends_after_a_megabyte() -> None:
+    """Their descriptions may be as long as their limit allows, and are escaped in JSON."""
+    table = MemoryGlobalTable(
+        ["us-east-1"], index=["*"], compactor={"fold_min": 1, "scan_every": 0}
+    )
+    names = [f"{number:03}" for number in range(120)]
+    async with served(table) as service:
+        for name in names:
+            await service.ledger.record(name, 1)
+            await service.ledger.describe(name, {"a": "\x01" * 1_900})
+        await table.merge()
+        found, sizes, after = list[str](), list[int](), None
+        while after is not None or not sizes:
+            asked = {"limit": 1000, "described": True} | ({"after": after} if after else {})
+            answer = await service.http.get("/v1/counters", params=asked)
+            page = schemas.Counters(**answer.json())
+            found += [counter.counter for counter in page.counters]
+            sizes.append(len(answer.content))
+            after = page.next
+        assert found == names
+        assert len(sizes) == 2
+        assert max(sizes) < 1_200_000
+
+
+async def test_results_are_no_longer_for_the_notes_of_others() -> None:
+    """Of what stands under a key already, one of many results shows the note's beginning."""
+    async with served(body_max=1_000_000) as service:
+        at = service.table.clock.now()
+        await service.ledger.record("stock", 1, note=CONTROLS, key="k", at=at)
+        change = {"counter": "stock", "change": "2", "key": "k", "at": at.isoformat()}
+        answer = await service.post("/v1/entries", {"entries": [change] * 100})
+        results = schemas.Entries(**answer.json()).results
+        assert [result.status for result in results] == [409] * 100
+        assert len(answer.content) < 1_000_000
+        theirs = answer.json()["results"][0]["problem"]["theirs"]
+        assert (theirs["change"], theirs["note"][:3]) == ("1", CONTROLS[:3])
+        alone = await service.post(
+            "/v1/counters/stock/entries",
+            {"change": "2"},
+            idempotency_key="k",
+            idempotency_time=at.isoformat(),
+        )
+        assert alone.json()["theirs"]["note"] == CONTROLS
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+async def test_a_history_tells_what_it_cannot_list(tmp_path: Path, *, is_archived: bool) -> None:
+    """How many entries are merged and kept nowhere one by one, and until when they were made."""
+    table = MemoryGlobalTable(
+        ["us-east-1"],
+        archive=(tmp_path.as_uri(),) if is_archived else (),
+        compactor={"fold_min": 1, "scan_every": 0},
+    )
+    async with served(table) as service:
+        entries = "/v1/counters/stock/entries"
+        assert (await service.http.get(entries)).json()["merged"] == 0
+        await service.record("stock", "1")
+        last = (await service.record("stock", "2")).json()["id"]
+        await table.merge()
+        await service.record("stock", "3")
+        page = schemas.History(**(await service.http.get(entries)).json())
+        if is_archived:
+            assert (len(page.entries), page.merged, page.until) == (3, 0, None)
+        else:
+            assert page.merged == 2
+            assert page.until is not None
+            assert datetime.fromisoformat(page.until) == ids.moment_of(last)
+
+
+async def test_counters_are_listed_by_prefix_in_pages() -> None:
+    """From the index that merging keeps."""
+    table = MemoryGlobalTable(
+        ["us-east-1"], index=["shop/*"], compactor={"fold_min": 1, "scan_every": 0}
+    )
+    async with served(table) as service:
+        for name in ("a", "b", "c"):
+            await service.record(f"shop%2F{name}", "1")
+        await table.merge()
+        asked: dict[str, str | int | None] = {"prefix": "shop/", "limit": 2}
+        first = schemas.Counters(**(await service.http.get("/v1/counters", params=asked)).json())
+        rest = schemas.Counters(
+            **(await service.http.get("/v1/counters", params=asked | {"after": first.next})).json()
+        )
+        assert [counter.counter for counter in first.counters] == ["shop/a", "shop/b"]
+        assert [counter.counter for counter in rest.counters] == ["shop/c"]
+        assert rest.next is None
+
+
+async def test_sums_by_day() -> None:
+    """Where the table keeps them."""
+    table = MemoryGlobalTable(["us-east-1"], periods={"*": {"days": 62}})
+    async with served(table) as service:
+        await service.record("stock", "5")
+        answer = await service.http.get("/v1/counters/stock/periods", params={"by": "day"})
+        found = schemas.Periods(**answer.json())
+        assert [period.value for period in found.periods][-1] == "5"
+
+
+@pytest.mark.parametrize(("days", "status"), [(1_000, 200), (1_001, 400)])
+async def test_sums_by_period_are_so_few_that_others_are_answered_meanwhile(
+    days: int, status: int
+) -> None:
+    """Also of a counter without entries, of which every period is 0; the 400 names the rule."""
+    table = MemoryGlobalTable(["us-east-1"], periods={"*": {"days": 62}})
+    async with served(table) as service:
+        since = table.clock.now() - timedelta(days=days - 1)
+        asked = {"by": "day", "since": since.isoformat()}
+        answer = await service.http.get("/v1/counters/none/periods", params=asked)
+        assert answer.status_code == status
+        if status == 200:
+            assert len(answer.json()["periods"]) == days
+        else:
+            assert "at most 1,000 periods" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/counters/stock?max_age=-1", 400),
+        ("GET", "/v1/counters/stock?max_age=soon", 400),
+        ("GET", "/v1/counters/stock?colour=red", 400),
+        ("GET", "/v1/counters/stock?at=soon", 400),
+        ("GET", "/v1/counters/%00", 400),
+        ("GET", "/v1/counters/%FF", 400),
+        ("GET", "/v1/counters/%zz", 400),
+        ("GET", "/v1/totals", 400),
+        ("GET", "/v1/counters/stock/entries?limit=0", 400),
+        ("GET", "/v1/counters/stock/periods", 400),
+        ("GET", "/v1/counters/stock/periods?by=week", 400),
+        ("GET", "/v1/counters?prefix=none", 409),
+        ("GET", "/nothing", 404),
+        ("GET", "/problems/none", 404),
+        ("DELETE", "/v1/counters/stock", 405),
+    ],
+)
+async def test_a_request_that_breaks_a_rule_is_a_problem(
+    method: str, path: str, status: int
+) -> None:
+    """Of the form of RFC 9457, whoever found it."""
+    async with served() as service:
+        answer = await service.http.request(method, path)
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            status,
+            "application/problem+json",
+        )
+        assert schemas.Problem(**answer.json()).status == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": JSON, "content-encoding": "gzip"},
+        {"content-type": ""},
+        {"content-type": f"{JSON}; charset=utf-16"},
+        {"content-type": f'{JSON};a=b; Charset="latin-1"'},
+    ],
+)
+async def test_a_body_of_another_type_is_a_415(headers: dict[str, str]) -> None:
+    """So no form of another site can write."""
+    async with served() as service:
+        answer = await service.http.post(
+            "/v1/counters/stock/entries", content=b'{"change": "1"}', headers=headers
+        )
+        assert answer.status_code == 415
+        assert await service.value("stock") == "0"
+
+
+@pytest.mark.parametrize("said", ["; charset=utf-8", ';charset="UTF-8"', "; a=b"])
+async def test_a_body_may_be_said_to_be_utf8(said: str) -> None:
+    """As JSON always is."""
+    async with served() as service:
+        answer = await service.http.post(
+            "/v1/counters/stock/entries",
+            content=b'{"change": "1"}',
+            headers={"content-type": JSON + said},
+        )
+        assert answer.status_code == 201
+
+
+def not_ready(answer: httpx.Response) -> str:
+    """Return why an instance says that it takes no requests."""
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["type"] == "/problems/not-ready"
+    detail: str = answer.json()["detail"]
+    return detail
+
+
+async def test_the_openapi_document_is_made_once_and_never_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes a second of a processor, and anybody may ask for it."""
+    threads = list[Thread]()
+
+    def noted(document: dict[str, Any]) -> dict[str, Any]:
+        threads.append(current_thread())
+        return add_models(document)
+
+    monkeypatch.setattr(app, "add_models", noted)
+    async with served() as service:
+        for _ in range(2):
+            answer = await service.http.get("/openapi.json")
+            assert (answer.status_code, answer.json()["info"]["title"]) == (200, "Ledger")
+    assert len(threads) == 1
+    assert main_thread() not in threads
+
+
+async def test_a_table_that_does_not_answer_is_a_503_and_not_ready() -> None:
+    """The health of the process is another matter."""
+    async with served() as service:
+
+        async def unreachable(*_: Any, **__: Any) -> Any:
+            raise Unreachable("no connection")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "total", unreachable)
+            assert (await service.http.get("/v1/counters/stock")).status_code == 503
+            ready = await service.http.get("/readyz")
+            assert not_ready(ready) == "the table does not answer"
+            assert (await service.http.get("/healthz")).status_code == 200
+        assert (await service.http.get("/readyz")).status_code == 200
+
+
+async def test_why_an_instance_is_not_ready_is_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody may ask: what AWS says, with accounts and tables, is for the operator alone."""
+    async with served() as service:
+
+        async def denied(*_: Any, **__: Any) -> Any:
+            raise AccessDenied("no access to arn:aws:dynamodb:us-east-1:111122223333:table/ledger")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "total", denied)
+            ready = await service.http.get("/readyz")
+    assert not_ready(ready) == "the table does not answer"
+    (record,) = (one for one in caplog.records if "arn:aws" in one.message)
+    assert vars(record)["request"] == ready.headers["x-request-id"]
+
+
+SAID = (
+    "user arn:aws:sts::111122223333:x may not, at https://dynamodb.eu-west-1.example, table ledger"
+)
+OF_AWS: list[LedgerError] = [
+    *[kind(SAID) for kind in (Unreachable, Throttled, AccessDenied, TableMissing, ContractStale)],
+    *[kind(SAID) for kind in (StoreError, ContractMissing, ContractConflict, NotSent, LedgerError)],
+    ArchiveError(SAID, reason="denied"),
+    OutcomeUnknown(SAID, entries=[]),
+    OutcomeUnknown(SAID, entries=[], retryable=True),
+]
+
+
+@pytest.mark.parametrize("error", OF_AWS, ids=lambda error: type(error).__name__)
+async def test_what_aws_said_is_in_the_log_and_in_no_answer(
+    caplog: pytest.LogCaptureFixture, error: LedgerError
+) -> None:
+    """By any way that an answer shows an error; the log has it under the request's id."""
+    async with served() as service:
+
+        async def failing(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("record", "total", "totals", "reconcile", "top"):
+                patch.setattr(service.ledger, name, failing)
+            one = {"counter": "a", "change": "1"}
+            answers = [
+                await service.record("a", "1"),
+                await service.post("/v1/entries", {"entries": [one]}),
+                await service.post("/v1/counters/a/reconciliations", {"counted": "1"}),
+                await service.http.get("/v1/counters/a"),
+                await service.http.get("/v1/totals?id=a&id=b"),
+                await service.http.get("/v1/top"),
+                await service.http.get("/readyz"),
+            ]
+    for answer in answers:
+        told = f"{answer.text} {answer.headers}"
+        assert not [part for part in ("arn", "1111", "https", "table ledger") if part in told]
+        assert answer.headers["x-request-id"] in {
+            vars(record).get("request") for record in caplog.records if SAID in record.message
+        }
+
+
+async def test_a_throttled_request_is_told_nothing_of_others() -> None:
+    """Requests share requests to the table: whose counters are hot is not a caller's to know."""
+    error = Throttled("a partition is at its limit")
+    error.counters = ("of-another",)
+    async with served() as service:
+
+        async def throttled(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", throttled)
+            answer = await service.record("a", "1")
+    assert answer.json()["counters"] == []
+
+
+async def test_a_count_without_a_name_is_repeated_by_the_one_that_its_problem_gives() -> None:
+    """Its caller has no other to name it by."""
+    async with served() as service:
+
+        async def unanswered(*_: Any, **__: Any) -> Any:
+            raise OutcomeUnknown("no answer", entries=[], retryable=True)
+
+        path = "/v1/counters/stock/reconciliations"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "reconcile", unanswered)
+            answer = await service.post(path, {"counted": "5"})
+        token = answer.headers["x-request-id"]
+        assert f"`token` {token!r}" in answer.json()["detail"]
+        for status in (201, 200):
+            again = await service.post(path, {"counted": "5", "token": token})
+            assert again.status_code == status
+        assert await service.value("stock") == "5"
+
+
+async def test_an_instance_whose_tokens_cannot_be_read_is_not_ready() -> None:
+    """Its load balancer sends it nothing: a token of what it has read may be revoked."""
+
+    class Stale(OpenAccess):
+        def is_stale(self) -> bool:
+            return True
+
+    async with served(access=Stale()) as service:
+        ready = await service.http.get("/readyz")
+    assert not_ready(ready) == "the tokens cannot be read"
+
+
+async def test_a_defect_is_a_500_that_says_nothing_of_its_cause() -> None:
+    """The log has the request's id; with a key it may be repeated."""
+    async with served() as service:
+
+        async def broken(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("a secret of the process")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(service.ledger, "record", broken)
+            answer = await service.record("stock", "1")
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert answer.json()["outcome"] == "unknown"
+        assert service.seen[-1].id in answer.json()["detail"]
+
+
+async def test_totals_come_as_events_when_they_change() -> None:
+    """One of each at first; the stream ends when the instance leaves."""
+    async with served() as service:
+        await service.record("stock", "5")
+        service.context.leave()  # one look, since the stream ends with the next pause
+        answer = await service.http.get("/v1/live", params={"id": ["stock"]})
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.text.startswith("retry: 1000\n\n")
+
+
+async def test_the_schemas_of_the_document_are_all_there() -> None:
+    """Each reference leads to a schema."""
+    async with served() as service:
+        document = (await service.http.get("/openapi.json")).text
+        schemas_there = (await service.http.get("/openapi.json")).json()["components"]["schemas"]
+        named = {part.split('"')[0] for part in document.split("#/components/schemas/")[1:]}
+        assert named <= set(schemas_there)
+        assert "HTTPValidationError" not in named
