@@ -6,10 +6,10 @@ Pure: no clock, no randomness, no I/O.
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ledger.archive import objects
 from ledger.core.archive_pointers import PointerPlace
 from ledger.core.errors import ArchiveError
 from ledger.core.ids import EntryId
+from ledger.reads.archive import objects
 
 
 @dataclass(slots=True)

@@ -23,10 +23,6 @@ from compactor.archive_object import ArchiveObject
 from compactor.merge_plan import MergeRules, net_of_nothing
 from compactor.metrics import CompactorMetrics
 from compactor.observation import CollectionViews
-from ledger.archive import objects
-from ledger.archive.access import archived_of
-from ledger.archive.places.port import Place as ArchivePlace
-from ledger.archive.segments import head_with, microseconds, segment_of, to_lines
 from ledger.core import archive_pointers, ids
 from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import Item, entry_id
@@ -34,6 +30,10 @@ from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection, named_by
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS
 from ledger.core.values import NetChange
+from ledger.reads.archive import objects
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.places.port import Place as ArchivePlace
+from ledger.reads.archive.segments import head_with, microseconds, segment_of, to_lines
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 

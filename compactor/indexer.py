@@ -29,13 +29,13 @@ from ledger.core.index import (
     state_of,
 )
 from ledger.core.values import NetChange
+from ledger.reads.collection import read_net
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, AllOf, AnyOf, Compares, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import EACH_GETS_MAX, Get
 from ledger.store.writes import EACH_WRITES_MAX, Delete, Put, Rejected, Update
-from ledger.totals.collection import read_net
 
 REPAIRS_MAX = 100_000
 """Items that the search of one pass corrects: a new pattern of many counters takes several."""

@@ -21,9 +21,6 @@ from compactor.merge_pass import not_led
 from compactor.metrics import CompactorMetrics
 from compactor.report import CompactorReport
 from compactor.watch_check import WatchCheck
-from ledger.archive.metrics import ArchiveMetrics
-from ledger.archive.places.metered import metered_places
-from ledger.archive.places.port import Place
 from ledger.contract.open_regions import open_table
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
@@ -40,12 +37,15 @@ from ledger.core.errors import (
 )
 from ledger.primitives.leases.heartbeats import Keeping, in_loop, thread_to
 from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld
+from ledger.reads.archive.metrics import ArchiveMetrics
+from ledger.reads.archive.places.opening import metered_places
+from ledger.reads.archive.places.port import Place
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import sleep_or_stop
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.watching.noticing import Watches
+from ledger.watches.watcher import Watches
 
 __all__ = ["Compactor", "CompactorReport"]
 
@@ -274,7 +274,7 @@ class Compactor:
         places = self._given_archive
         if places is None:
             # Imported only here: most tables have none, and S3's client takes long to import.
-            from ledger.archive.places.opening import open_places  # noqa: PLC0415
+            from ledger.reads.archive.places.opening import open_places  # noqa: PLC0415
 
             opened = await stack.enter_async_context(open_places(urls, clock=self._clock))
             places = opened.places

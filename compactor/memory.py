@@ -6,7 +6,7 @@ from compactor.budget_work import BudgetSchedule
 from compactor.decider import RepeatedReasons
 from compactor.merge_pace import MergePace
 from compactor.own_folds import OwnFolds
-from ledger.totals.seen import SeenNets
+from ledger.reads.seen_nets import SeenNets
 
 
 @dataclass(frozen=True, slots=True)

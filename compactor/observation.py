@@ -22,12 +22,12 @@ from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection, check_said, named_by
 from ledger.core.values import NetChange
 from ledger.primitives.leases.lease_rules import lease_key
+from ledger.reads.collection import query_nets, read_net
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_requests
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import EACH_GETS_MAX, Get, Query
-from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
 PAGES_WHOLE_MAX = 8

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from ledger.core import once
 from ledger.core.fold import COPIES
-from ledger.earlier import as_read
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Put
+from ledger.writes.earlier_calls import as_read
 
 
 async def put_records(home: Store, partition: str, sort_keys: Iterable[str]) -> None:

@@ -12,14 +12,13 @@ import anyio
 
 from ledger.core import keys
 from ledger.core.errors import LedgerError
+from ledger.reads.reader import Reader
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.reader import Reader
-from ledger.watching.deciding import Decider
-from ledger.watching.delivery import channels_of
-from ledger.watching.noticing import Watches
+from ledger.watches.crossings import CrossingDecider, channels_of
+from ledger.watches.watcher import Watches
 
 VISITED_MAX = 100_000
 """Counters noted in one pass; the rest are looked at after a later visit."""
@@ -34,7 +33,7 @@ class WatchCheck:
         self, home: Store, watches: Watches, *, settings: LiveSettings, services: Services
     ) -> None:
         reader = Reader(home, settings=settings, services=services)
-        self._decider = Decider(
+        self._decider = CrossingDecider(
             home,
             partial(reader.total, consistent=True),
             settings=settings,

@@ -74,9 +74,11 @@ if TYPE_CHECKING:
     from ledger.core.reconciliation import Reconciled
     from ledger.core.values import Entry
     from ledger.core.watches import Crossing
-    from ledger.feed.page import FeedPage
-    from ledger.ledger import Ledger
+    from ledger.reads.feed.page import FeedPage
+    from ledger.reads.period_totals import Period, PeriodTotals
+    from ledger.reads.total import Total
     from ledger.runtime.gc import tune_gc
+    from ledger.session.ledger import Ledger
     from ledger.settings import Settings
     from ledger.settings.groups import (
         CacheSettings,
@@ -100,9 +102,7 @@ if TYPE_CHECKING:
         Update,
     )
     from ledger.table import Table
-    from ledger.totals.periods import Period, PeriodTotals
-    from ledger.totals.total import Total
-    from ledger.writing.plan import Change
+    from ledger.writes.entry_plan import Change
 
 __all__ = [
     "AccessDenied",
@@ -208,23 +208,23 @@ _PLACES = {
     "BudgetState": "ledger.budgets.budget_state",
     "Budgets": "ledger.budgets.budget",
     "CacheSettings": _GROUPS,
-    "Change": "ledger.writing.plan",
+    "Change": "ledger.writes.entry_plan",
     "Check": _WRITES,
     "CompactorSettings": _GROUPS,
     "Crossing": "ledger.core.watches",
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
-    "FeedPage": "ledger.feed.page",
+    "FeedPage": "ledger.reads.feed.page",
     "Granted": "ledger.budgets.spend_request",
     "Hold": "ledger.budgets.budget",
     "InTable": _WRITES,
-    "Ledger": "ledger.ledger",
+    "Ledger": "ledger.session.ledger",
     "LightHold": "ledger.budgets.memory_hold",
     "LimitChange": "ledger.budgets.limit_change",
     "Listed": "ledger.core.index",
-    "Period": "ledger.totals.periods",
+    "Period": "ledger.reads.period_totals",
     "PeriodSettings": "ledger.settings.pattern_groups",
-    "PeriodTotals": "ledger.totals.periods",
+    "PeriodTotals": "ledger.reads.period_totals",
     "PipelineSettings": "ledger.settings.pipelines",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciliation",
@@ -234,7 +234,7 @@ _PLACES = {
     "Settings": "ledger.settings",
     "ShardStep": _GROUPS,
     "Table": "ledger.table",
-    "Total": "ledger.totals.total",
+    "Total": "ledger.reads.total",
     "Unknown": _WRITES,
     "Update": _WRITES,
     "WatchSettings": _GROUPS,

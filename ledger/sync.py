@@ -26,10 +26,6 @@ from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing
-from ledger.importing.importer import Importer as AsyncImporter
-from ledger.importing.survey import StopSign
-from ledger.importing.writing import BatchDone
-from ledger.ledger import Ledger as AsyncLedger
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.leases import LeaseTerms
 from ledger.primitives.versions.commit import Committed
@@ -43,10 +39,14 @@ from ledger.runtime.portal import Sync as _Sync
 from ledger.runtime.portal import context as _context
 from ledger.runtime.portal import iterator as _iterator
 from ledger.runtime.portal import plain as _plain
+from ledger.session.ledger import Ledger as AsyncLedger
 from ledger.settings import Settings
 from ledger.store.writes import Action, Check
 from ledger.table import Table as AsyncTable
-from ledger.watching.delivery import checked_call
+from ledger.watches.crossings import checked_call
+from ledger.writes.imports.batch_writer import BatchDone
+from ledger.writes.imports.importer import Importer as AsyncImporter
+from ledger.writes.imports.survey import StopSign
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -404,7 +404,7 @@ class Budget(_Spending[budget.Budget]):
 
 
 class Importer(_Sync[AsyncImporter]):
-    """`ledger.importing.Importer` with plain calls."""
+    """`ledger.writes.imports.Importer` with plain calls."""
 
     run_file: Final = _plain(AsyncImporter.run_file)
     run: Final = _plain(AsyncImporter.run)

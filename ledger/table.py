@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 from ledger.budgets.budget import Budget, Budgets
 from ledger.budgets.budget_state import BudgetState
-from ledger.ledger import Ledger, budget_parts, live_settings
-from ledger.methods import Methods
-from ledger.opening import GivenConnections
 from ledger.runtime.call_deadlines import each_in_time, reading
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger, budget_parts, live_settings
+from ledger.session.table_methods import TableMethods
 from ledger.settings import Settings, checked_settings
 from ledger.settings.live import PipelineSettingsView
 from ledger.store.port import Store
@@ -27,15 +27,15 @@ from ledger.store.port import Store
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from ledger.importing.importer import Importer
-    from ledger.importing.survey import StopSign
-    from ledger.importing.writing import BatchDone
     from ledger.pipeline.sources.dead_letters import LetterSink
     from ledger.pipeline.sources.source import Source
     from ledger.pipeline.stages.worker import LaneWorker, OnCounted
+    from ledger.writes.imports.batch_writer import BatchDone
+    from ledger.writes.imports.importer import Importer
+    from ledger.writes.imports.survey import StopSign
 
 
-class Table(Methods):
+class Table(TableMethods):
     """The table of one region: ledger, counters, sequences, leases, versions, imports, pipelines.
 
     All of them share the table's connections and are used by any number of tasks of one event
@@ -139,7 +139,7 @@ class Table(Methods):
     ) -> "Importer":
         """Return an importer: `await table.importer().run_file("changes.csv")`.
 
-        See `ledger.importing` for the form of files. It writes through the home region only,
+        See `ledger.writes.imports` for the form of files. It writes through the home region only,
         and reads every region when a run begins (of a table that was given stores, those).
 
         Raises:
@@ -148,7 +148,7 @@ class Table(Methods):
         """
         # Imported only here: most users of a table import nothing.
         from ledger.contract.open_regions import open_others  # noqa: PLC0415
-        from ledger.importing.importer import Importer  # noqa: PLC0415
+        from ledger.writes.imports.importer import Importer  # noqa: PLC0415
 
         live = live_settings(self.ledger)
         others = partial(

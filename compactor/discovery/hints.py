@@ -16,7 +16,7 @@ from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Delete
-from ledger.writing.hints import write_all
+from ledger.writes.hint_writer import write_all
 
 PAGES_MAX = 100
 """Pages of ripe hints that one pass reads per partition; a page holds some 10,000 hints."""

@@ -49,7 +49,7 @@ from ledger.core.hints import (
 )
 from ledger.runtime.output import utc_text
 from ledger.store.port import Store
-from ledger.writing.hints import leave_hints
+from ledger.writes.hint_writer import leave_hints
 
 log = logging.getLogger(__name__)
 

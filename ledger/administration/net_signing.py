@@ -15,6 +15,7 @@ from ledger.contract.view import check_home
 from ledger.core.entry import FAULT, Item, key_of, net_of
 from ledger.core.errors import DamagedItem, StoreError
 from ledger.core.signatures import SIGNATURE, NetKeys, is_net
+from ledger.reads.collection import check_generation
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
 from ledger.settings.live import LiveSettings
@@ -22,7 +23,6 @@ from ledger.store.conditions import AllOf, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.store.writes import Applied, Put, Rejected
-from ledger.totals.collection import check_generation
 
 FAULTS_MAX = 100
 """The most untrusted nets that are named."""

@@ -24,12 +24,12 @@ from ledger.core import keys
 from ledger.core.entry import Item, entry_id
 from ledger.core.errors import DamagedItem
 from ledger.core.values import NetChange
+from ledger.reads.collection import read_net
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
-from ledger.totals.collection import read_net
 
 COLLECTIONS_AT_ONCE = 8
 TRIES_MAX = 5

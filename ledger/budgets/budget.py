@@ -35,7 +35,7 @@ from ledger.runtime.call_deadlines import (
     unless_ended,
 )
 from ledger.runtime.tasks import run_all
-from ledger.writing.asked import listed_as
+from ledger.writes.change_list import check_list
 
 AGAIN = "the same call is harmless"
 HOLDS_AT_ONCE = 25
@@ -263,7 +263,7 @@ class Budgets:
         """
         deadline_of(timeout)
         self._parts()  # of a closed table no hold is settled
-        for outcome in listed_as("settled", settled):
+        for outcome in check_list("settled", settled):
             if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
                 raise InvalidInput(
                     f"settled must have pairs of a hold and an amount, got {outcome!r}"
@@ -291,7 +291,7 @@ class Budgets:
         """
         deadline_of(timeout)
         self._parts()  # as above
-        for outcome in listed_as("held", held):
+        for outcome in check_list("held", held):
             _checked_hold(outcome)
 
         async def one(hold: Held) -> Outcome:

@@ -10,12 +10,12 @@ from ledger.budgets.hold_calls import HoldCalls
 from ledger.budgets.limit_changer import LimitChanger
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.spender import Spender
-from ledger.late import LateAnswers
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.wrappers.call_store import CallStore
-from ledger.writing.hints import Hints
-from ledger.writing.writer import Writer
+from ledger.writes.hint_writer import HintWriter
+from ledger.writes.past_horizon import PastHorizon
+from ledger.writes.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class BudgetComponents:
         access: RegionAccess,
         writer: Writer,
         *,
-        hints: Hints,
-        late: LateAnswers,
+        hints: HintWriter,
+        late: PastHorizon,
         tasks: TaskGroup,
     ) -> "BudgetComponents":
         """Make the parts; those that do not spend ask each request of the call that it is of."""

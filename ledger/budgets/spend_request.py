@@ -16,8 +16,8 @@ from ledger.core import amounts, ids
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import checked_new_counter
 from ledger.core.values import Entry
-from ledger.writing.asked import listed_as
-from ledger.writing.plan import Change, at_without_key, checked_note
+from ledger.writes.change_list import check_list
+from ledger.writes.entry_plan import Change, at_without_key, checked_note
 
 BUDGETS_MAX = 20
 """Budgets that one entry is paid by: resolved apart it takes an action of a transaction of each."""
@@ -94,7 +94,7 @@ def checked_budgets(names: Sequence[str]) -> tuple[str, ...]:
     """
     # A set has another order in each process: under one key each would make an entry of its own.
     is_ordered = not isinstance(names, str | AbstractSet | Mapping)
-    listed = listed_as("budgets", names) if is_ordered else []
+    listed = check_list("budgets", names) if is_ordered else []
     checked = tuple(checked_new_counter(name) for name in listed)
     if not checked or len({*checked}) < len(checked):
         raise InvalidInput(f"budgets must be a list of different counters, got {names!r:.80}")

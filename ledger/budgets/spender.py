@@ -41,13 +41,13 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry, Spending
-from ledger.late import LateAnswers
 from ledger.runtime.call_deadlines import NEVER, bounded, not_sent
 from ledger.store.reads import Get
-from ledger.writing.hints import Hints
-from ledger.writing.plan import checked_key, confirmed, time_of
-from ledger.writing.planner import Planner
-from ledger.writing.writer import Writer
+from ledger.writes.entry_plan import checked_key, confirm_entry, time_of
+from ledger.writes.hint_writer import HintWriter
+from ledger.writes.past_horizon import PastHorizon
+from ledger.writes.planner import Planner
+from ledger.writes.writer import Writer
 
 RENEWALS_MAX = 100
 """How often one spend renews a grant that others then use up before it."""
@@ -88,8 +88,8 @@ class Spender:
         access: RegionAccess,
         writer: Writer,
         *,
-        hints: Hints,
-        late: LateAnswers,
+        hints: HintWriter,
+        late: PastHorizon,
         tasks: TaskGroup,
         go_on: Callable[[str], Awaitable[LimitChange]],
     ) -> None:
@@ -245,7 +245,7 @@ class Spender:
             key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
             item = await bounded(end, self._store.get(Get(key)), not_sent)
             if item is not None:
-                return Granted(confirmed(entry, item))
+                return Granted(confirm_entry(entry, item))
         try:
             [written] = await self._writer.retry([entry], together=False, end=end)
         except RetryHorizonPassed as error:
@@ -473,7 +473,7 @@ class Spender:
                 entries=[planned.entry],
                 retryable=True,
             ) from error
-        return None if item is None else confirmed(planned.entry, item)
+        return None if item is None else confirm_entry(planned.entry, item)
 
     def _tend_later(self) -> None:
         if not self._is_tending and not self._is_closed:  # else the compactor does

@@ -9,11 +9,10 @@ import typer
 
 from ledger.administration.archive.cleanup import SweepResult, erase_notes, sweep
 from ledger.administration.archive.rebuild import Rebuild, RebuildResult
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.opening import open_places
 from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core import keys
 from ledger.core.errors import StateConflict
+from ledger.reads.archive.places.opening import ReplicatedPlace, open_places
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.output import print_json, say
@@ -25,7 +24,7 @@ app = new_app(about="Sweep a table's archive, erase notes from it, or rebuild a 
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, Copies]]:
+async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, ReplicatedPlace]]:
     """Open a table and the archive that its contract names.
 
     Raises:

@@ -11,11 +11,11 @@ from ledger.core import amounts
 from ledger.core.descriptions import Value
 from ledger.core.index import Listed
 from ledger.http.wire.values import listed_fields, text_of
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 
 app = new_app()
 

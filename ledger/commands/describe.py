@@ -9,10 +9,10 @@ from ledger.commands.regions import RegionOptions
 from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput
 from ledger.http.wire.values import shown, text_of
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 
 app = new_app()
 

@@ -19,9 +19,9 @@ from ledger.core.errors import InvalidInput
 from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
 from ledger.http.wire.values import entry_fields
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.output import json_line, needing, printable, say, utf8_output
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Scan

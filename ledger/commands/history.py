@@ -16,14 +16,14 @@ from ledger.core.keys import checked_counter
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 from ledger.http.wire.values import entry_fields, is_known
-from ledger.ledger import Ledger, live_settings
+from ledger.reads.history import Bound
+from ledger.reads.total import Total
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
 from ledger.runtime.output import print_json, say
-from ledger.totals.history import Bound
-from ledger.totals.total import Total
-from ledger.writing.plan import checked_key
+from ledger.session.ledger import Ledger, live_settings
+from ledger.writes.entry_plan import checked_key
 
 app = new_app()
 

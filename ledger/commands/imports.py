@@ -25,19 +25,6 @@ from rich.text import Text
 
 from ledger.contract.open_regions import open_table
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
-from ledger.importing.form import (
-    DEFAULT_ENCODING,
-    PLACE,
-    ColumnChoice,
-    Form,
-    Format,
-    format_of,
-)
-from ledger.importing.importer import Importer, ImportReport, bad_rows_refused
-from ledger.importing.rejects import rejects_file
-from ledger.importing.source import STANDARD_INPUT, Source, open_source
-from ledger.importing.survey import StopSign, Survey, survey
-from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
@@ -47,6 +34,18 @@ from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
+from ledger.writes.imports.batch_writer import BatchDone
+from ledger.writes.imports.file_format import (
+    DEFAULT_ENCODING,
+    PLACE,
+    ColumnChoice,
+    Form,
+    Format,
+    format_of,
+)
+from ledger.writes.imports.importer import Importer, ImportReport, bad_rows_refused, rejects_file
+from ledger.writes.imports.source import STANDARD_INPUT, ImportSource, open_source
+from ledger.writes.imports.survey import StopSign, Survey, survey
 
 
 class RateColumn(ProgressColumn):
@@ -245,7 +244,9 @@ def import_file(options: ImportOptions) -> None:
         raise typer.Exit(status)
 
 
-async def _import(source: Source, form: Form, options: ImportOptions, settings: Settings) -> int:
+async def _import(
+    source: ImportSource, form: Form, options: ImportOptions, settings: Settings
+) -> int:
     """Import, watching for signals; return the exit status."""
     stop = StopSign()
     status: int | None = None
@@ -264,7 +265,7 @@ async def _import(source: Source, form: Form, options: ImportOptions, settings: 
 
 
 async def _both_passes(
-    source: Source, form: Form, options: ImportOptions, settings: Settings, stop: StopSign
+    source: ImportSource, form: Form, options: ImportOptions, settings: Settings, stop: StopSign
 ) -> int | None:
     """Check, then write; return the exit status, None if stopped before the end."""
     surveyed = await _checked(source, form, options, stop)
@@ -285,7 +286,7 @@ async def _both_passes(
 
 
 async def _checked(
-    source: Source, form: Form, options: ImportOptions, stop: StopSign
+    source: ImportSource, form: Form, options: ImportOptions, stop: StopSign
 ) -> Survey | None:
     """Do the first pass and report which rows are bad.
 
@@ -317,7 +318,11 @@ async def _checked(
 
 
 async def _written(
-    source: Source, surveyed: Survey, options: ImportOptions, settings: Settings, stop: StopSign
+    source: ImportSource,
+    surveyed: Survey,
+    options: ImportOptions,
+    settings: Settings,
+    stop: StopSign,
 ) -> ImportReport:
     """Do the second pass."""
     clock, randomness = SystemClock(), system_random()

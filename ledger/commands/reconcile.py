@@ -10,10 +10,10 @@ from ledger.commands.regions import HomeOptions
 from ledger.core import amounts
 from ledger.core.reconciliation import Reconciled
 from ledger.http.wire.values import reconciled_fields
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 
 app = new_app()
 

@@ -11,10 +11,10 @@ from ledger.core import amounts
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.http.wire.values import entry_fields
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 
 app = new_app()
 

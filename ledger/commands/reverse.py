@@ -15,10 +15,10 @@ from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
 from ledger.http.wire.values import entry_fields
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 
 LOOKS_MAX, LOOK_SECONDS = 40, 0.5

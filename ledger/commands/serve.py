@@ -18,7 +18,6 @@ from ledger.commands.regions import Region, region_of
 from ledger.core.errors import InvalidInput
 from ledger.http.service.access.access import Access, FileAccess, OpenAccess
 from ledger.http.service.options import CONNECTIONS_OF_ADDRESS_MAX, ServiceOptions, Tls
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
@@ -29,6 +28,7 @@ from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
 from ledger.runtime.output import needing, say
 from ledger.runtime.tasks import background_tasks
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.settings.fields import parse_duration
 from ledger.settings.variables import TOKENS_VARIABLE

@@ -9,11 +9,11 @@ from ledger.commands.counters import listed_grid
 from ledger.commands.regions import RegionOptions
 from ledger.core.index import TOP_MAX, Listed
 from ledger.http.wire.values import listed_fields
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import print_grid
 from ledger.runtime.output import print_json
+from ledger.session.ledger import Ledger
 
 app = new_app()
 

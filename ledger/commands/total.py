@@ -14,14 +14,14 @@ from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
 from ledger.http.wire.values import is_known, periods_fields, total_fields
-from ledger.ledger import Ledger
+from ledger.reads.period_totals import By, PeriodTotals
+from ledger.reads.total import Total
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
 from ledger.runtime.output import print_json, say
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
-from ledger.totals.periods import By, PeriodTotals
-from ledger.totals.total import Total
 
 UNKNOWN = "unknown"
 """Shown for a counter of which the region has nothing: no change, no net."""

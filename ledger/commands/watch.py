@@ -9,12 +9,12 @@ import typer
 from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.watches import WatchState
-from ledger.ledger import Ledger
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid
 from ledger.runtime.output import print_json
-from ledger.watching.listing import states_of
+from ledger.session.ledger import Ledger
+from ledger.watches.watcher import read_watch_states
 
 app = new_app()
 
@@ -41,7 +41,7 @@ def watch(
             return [
                 _fields(name, counter, state)
                 for name in names or settings.watches
-                async for counter, state in states_of(ledger.store, name)
+                async for counter, state in read_watch_states(ledger.store, name)
             ]
 
     rows = anyio.run(call)

@@ -16,7 +16,6 @@ from ledger.http.webhooks.events import Ended, of_test
 from ledger.http.webhooks.hooks import Hook, read_hooks
 from ledger.http.webhooks.metrics import WebhookMetrics
 from ledger.http.webhooks.progress_items import ProgressItems, new_stamp
-from ledger.ledger import Ledger, live_settings
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
 from ledger.runtime.console_tables import Column, Grid, print_grid
@@ -28,6 +27,7 @@ from ledger.runtime.output import needing, print_json, say
 from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks
+from ledger.session.ledger import Ledger, live_settings
 from ledger.settings import Settings
 from ledger.table import Table
 

@@ -8,9 +8,9 @@ span ended `settle` ago, all of its entries can be merged and no new hint for it
 compactor reads only the hints of such spans, and deletes them after its visits.
 
 A hint may say that its counter was *asked* about: whether a key from before `ripe` was ever applied
-(`ledger.late`). Then even a few entries are merged, and a collection without entries gets a net
-that records what has settled. An ordinary hint of that span may replace it: the next call leaves
-another.
+(`ledger.writes.past_horizon`). Then even a few entries are merged, and a collection without entries
+gets a net that records what has settled. An ordinary hint of that span may replace it: the next
+call leaves another.
 
 A name that the sort key has no room for is an attribute of the hint, and its digest is in the key.
 

@@ -22,11 +22,11 @@ from ledger.demo.harness.table import TestTable, open_table
 from ledger.demo.harness.totals import RegionTotals, read_totals
 from ledger.demo.report import REGIONS, DemoOptions, DemoProgress, DemoReport
 from ledger.demo.sample import Sample
-from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import background_tasks, run_all
-from ledger.writing.plan import Change
+from ledger.session.ledger import Ledger
+from ledger.writes.entry_plan import Change
 
 PROBES = 6
 CHUNK = 20

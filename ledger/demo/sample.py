@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.importing.form import ColumnChoice, Form, format_of
-from ledger.importing.rows import BadRow, Row, read_rows
-from ledger.importing.source import open_source
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
+from ledger.writes.imports.file_format import ColumnChoice, Form, format_of
+from ledger.writes.imports.rows import BadRow, Row, read_rows
+from ledger.writes.imports.source import open_source
 
 _SAMPLE = files("ledger.demo") / "bank-changes.csv"
 

@@ -4,7 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from ledger.core.errors import InvalidInput
-from ledger.writing.plan import checked_key
+from ledger.writes.entry_plan import checked_key
 
 KEPT_SECONDS_MAX = 100 * 365 * 24 * 3600.0
 

@@ -249,10 +249,10 @@ class CacheSettings(Group):
 
 
 class WriterSettings(Group):
-    """How concurrent changes share requests; see `ledger.writing.group_commit`.
+    """How concurrent changes share requests; see `ledger.writes.group_commit`.
 
     With `strict`, entries are put only by INSERT statements, which is all that the policy of a
-    strict writer allows; see `ledger.writing.inserting`.
+    strict writer allows; see `ledger.writes.insert_store`.
     """
 
     if TYPE_CHECKING:
@@ -383,7 +383,7 @@ Bound = Annotated[Decimal, BeforeValidator(_bound)]
 
 
 class WatchSettings(Group):
-    """A bound on the totals of the counters of a pattern; see `ledger/watching/README.md`."""
+    """A bound on the totals of the counters of a pattern; see `ledger/watches/README.md`."""
 
     if TYPE_CHECKING:
 

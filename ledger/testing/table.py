@@ -12,17 +12,16 @@ from ledger import sync
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
-from ledger.feed.memory import MemoryStream
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.feed.memory import MemoryStream
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
-from ledger.testing.cutting import CutStore
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import CutStore, ManualWorld
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

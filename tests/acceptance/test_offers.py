@@ -30,12 +30,14 @@ OFFERS = (
         "budget",
     ),
     Offer(
-        "ledger.ledger:Ledger.reverse",
+        "ledger.session.ledger:Ledger.reverse",
         r"cannot be (undone|taken back|reversed)|no way to (undo|take back)",
         "reverse",
     ),
-    Offer("ledger.feeding:Feeding.feed", r"no way to follow|no feed of", "feed"),
-    Offer("ledger.listing.calls:Listings.counters", r"cannot be listed|no list of", "index"),
+    Offer("ledger.session.feed:SessionFeed.feed", r"no way to follow|no feed of", "feed"),
+    Offer(
+        "ledger.session.listings:SessionListings.counters", r"cannot be listed|no list of", "index"
+    ),
 )
 
 

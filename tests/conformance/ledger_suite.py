@@ -30,7 +30,7 @@ from ledger.core.errors import (
 from ledger.core.ids import sort_key, suffix_of
 from ledger.core.values import Entry
 from ledger.testing import MemoryGlobalTable
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 NAMES = [
     "stock",

@@ -20,14 +20,13 @@ from support.worlds import open_ledgers, totals
 
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault, archived_in
 from ledger.administration.archive.cleanup import SWEPT_AGE, sweep
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.opening import open_places
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.keys import LEASE_PARTITION
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
+from ledger.reads.archive.places.opening import ReplicatedPlace, open_places
 from ledger.runtime.clock import SystemClock
+from ledger.session.ledger import Ledger
 from ledger.store.connections import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Query
@@ -58,7 +57,7 @@ class Trial:
     program: "subprocess.Popen[str]"
     stores: dict[str, Store]
     ledgers: dict[str, Ledger]
-    places: Copies
+    places: ReplicatedPlace
     written: dict[str, list[str]] = field(default_factory=dict)
 
     async def write(self, counter: str) -> None:

@@ -16,13 +16,13 @@ from support.worlds import merge_all
 from compactor import Compactor
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
 from ledger.administration.archive.rebuild import Rebuild
-from ledger.archive.places.opening import open_places
 from ledger.core.values import Entry
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
-from ledger.ledger import Ledger
+from ledger.reads.archive.places.opening import open_places
 from ledger.runtime.clock import SystemClock
-from ledger.writing.plan import Change
+from ledger.session.ledger import Ledger
+from ledger.writes.entry_plan import Change
 
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"
 SAMPLE = Path(__file__).parents[2] / "ledger" / "demo" / "bank-changes.csv"

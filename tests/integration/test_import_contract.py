@@ -10,12 +10,12 @@ import pytest
 from support.contracts import announce
 
 from ledger import ImportRefused, RegionUnreadable, Table
-from ledger.importing import Form, StopSign
-from ledger.importing.source import open_source
-from ledger.importing.survey import survey
 from ledger.local import LocalGlobalTable
 from ledger.local.front.faults import Fault
 from ledger.settings import Settings
+from ledger.writes.imports import Form, StopSign
+from ledger.writes.imports.source import open_source
+from ledger.writes.imports.survey import survey
 
 pytestmark = pytest.mark.slow
 

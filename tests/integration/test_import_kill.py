@@ -21,12 +21,12 @@ from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import entry_of
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
-from ledger.importing.batches import batch_number
-from ledger.importing.form import BATCH_ROWS
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.connections import open_store
 from ledger.store.reads import Scan
+from ledger.writes.imports.batches import batch_number
+from ledger.writes.imports.file_format import BATCH_ROWS
 
 pytestmark = pytest.mark.slow
 

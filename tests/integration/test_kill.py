@@ -23,9 +23,9 @@ from compactor.observation import lease_name
 from ledger.core.entry import entry_of
 from ledger.demo.harness.probes import Probe
 from ledger.demo.harness.tagged import CHANGES_MAX
-from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_of
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.connections import open_store, open_stores
 from ledger.store.reads import Get, Query

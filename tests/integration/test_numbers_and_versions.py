@@ -11,7 +11,6 @@ from support.guarding import ARRIVALS, Handling, event, record_put
 
 from ledger.core.entry import Item
 from ledger.core.errors import KeyConflict, LeaseLost
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.leases.lease_rules import record_item
@@ -37,12 +36,13 @@ from ledger.primitives.versions.lock import GuardOptions
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Action, Applied, Put
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 CLIENTS, EACH = 4, 5
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]

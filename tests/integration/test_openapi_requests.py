@@ -15,7 +15,7 @@ from support.serving import AWAY, HOME, Served, served
 from ledger.core.errors import InvalidCounter
 from ledger.core.keys import checked_new_counter
 from ledger.core.visible import unclear_in
-from ledger.feed.cursors import Cursor, to_text
+from ledger.reads.feed.cursors import Cursor, to_text
 from ledger.testing import MemoryGlobalTable
 
 EXAMPLES = 25

@@ -27,7 +27,7 @@ from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.connections import open_stores
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from support.ledgers import seeded
 from support.tiers import few_fast
 
-from ledger.feed.memory import MemoryStream
-from ledger.feed.reading import Feed
-from ledger.feed.shared import SharedStream
-from ledger.feeding import wanted_of
-from ledger.ledger import Ledger
+from ledger.reads.feed.memory import MemoryStream
+from ledger.reads.feed.reader import Feed
+from ledger.reads.feed.stream_access import SharedStream
+from ledger.session.feed import wanted_of
+from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
 REGIONS = ("us-east-1", "eu-west-1")

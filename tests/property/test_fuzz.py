@@ -35,7 +35,6 @@ from ledger.core.errors import AmountOverflow, DamagedItem, StoreError
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
-from ledger.importing.batches import NUMBER_DIGITS, batch_number
 from ledger.primitives.leases.lease_rules import LeaseRecord, record_item, record_of
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -47,6 +46,7 @@ from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 from ledger.testing.clock import START, ManualClock
+from ledger.writes.imports.batches import NUMBER_DIGITS, batch_number
 
 COUNTED_KEYS = st.one_of(
     short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),

@@ -19,14 +19,14 @@ from support.importing import source_of
 
 from ledger.core import amounts, keys
 from ledger.core.errors import ImportRefused, InvalidInput, SettingsError
-from ledger.importing.form import ColumnChoice, Form, Format
-from ledger.importing.rows import RULE_CHARACTERS_MAX, BadRow, Row, read_rows
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import condition
 from ledger.local.engines.port import ApiError, TableKey
 from ledger.settings import Settings
 from ledger.settings.groups import CompactorSettings
+from ledger.writes.imports.file_format import ColumnChoice, Form, Format
+from ledger.writes.imports.rows import RULE_CHARACTERS_MAX, BadRow, Row, read_rows
 
 EXAMPLE = (Path(__file__).parents[2] / "regions.yaml").read_bytes()
 SMALL = "home: us-east-1\nregions:\n  us-east-1:\n  eu-west-1:\n"

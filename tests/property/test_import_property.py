@@ -19,10 +19,10 @@ from support.importing import (
 )
 
 from ledger.core import amounts
-from ledger.importing.form import BATCH_ROWS, Form
-from ledger.importing.rows import BadRow, Row, read_rows
-from ledger.importing.survey import StopSign
 from ledger.store.memory import MemoryTable
+from ledger.writes.imports.file_format import BATCH_ROWS, Form
+from ledger.writes.imports.rows import BadRow, Row, read_rows
+from ledger.writes.imports.survey import StopSign
 
 RUNS_MAX = 40
 

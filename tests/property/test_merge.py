@@ -32,7 +32,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.demo.harness.tagged import digits
 from ledger.testing.clock import START
-from ledger.testing.manual import nothing
+from ledger.testing.replicas import nothing
 
 WALK_STEPS = 250
 MUTANT_SEEDS = 60

@@ -17,9 +17,9 @@ from ledger.core import amounts
 from ledger.core.index import Listed
 from ledger.core.values import Entry
 from ledger.demo.harness.report import Section, render
+from ledger.reads.period_totals import Period, PeriodTotals
+from ledger.reads.total import Total
 from ledger.runtime.console_tables import PIPED_CHARACTERS_MAX, Grid, print_grid
-from ledger.totals.periods import Period, PeriodTotals
-from ledger.totals.total import Total
 
 AT = datetime(2026, 11, 24, 11, 23, tzinfo=UTC)
 ENTRY_ID = "2026-11-24T11:23:10.305055Z#5f4892776634b802"

@@ -14,7 +14,7 @@ from proof.simulator.run import run_seed
 from proof.simulator.scenario import draw
 
 from ledger.core.entry import Item
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 SEEDS = [seed for seed in range(700) if keeps_budgets(seed)]
 SOME = (16,)

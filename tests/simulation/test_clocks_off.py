@@ -9,7 +9,7 @@ from support.ledgers import HOME
 from support.stages import Stage
 
 from ledger.core.errors import ClockOff
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 
 
 async def write_after_a_read(off: float, *, is_refused: bool) -> float:

@@ -19,7 +19,7 @@ from support.ledgers import HOME, WEST
 from support.stages import Stage
 
 from ledger.core.errors import NotSent, OutcomeUnknown, RetryHorizonPassed
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 
 FROZEN_SECONDS = 2000.0
 SETTLED_SECONDS = 1400.0

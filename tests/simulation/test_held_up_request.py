@@ -16,7 +16,7 @@ from support.ledgers import HOME, WEST
 from support.stages import Stage, stage_settings
 
 from ledger.core.errors import OutcomeUnknown
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.writes import Outcome, Unknown, Write
 

@@ -9,13 +9,13 @@ from support.compacting import SETTLE, Instance, World, compactor_settings
 from support.ledgers import WEST
 
 from compactor.archive_object import ArchiveObject
-from ledger.archive import objects
-from ledger.archive.places.memory import MemoryPlace
-from ledger.archive.segments import of_lines, to_lines
 from ledger.core.ids import EntryId
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.archive import objects
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.segments import of_lines, to_lines
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 
 URL = "file:///archive"

@@ -22,7 +22,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 AT_HOME, AT_WEST, AT_SOUTH = Account(HOME), Account(WEST), Account(SOUTH)
 LIFE = 60

@@ -10,12 +10,12 @@ import anyio
 from support.ledgers import HOME, sample, seeded
 
 from ledger.core.errors import LedgerError
+from ledger.reads.total import Total
+from ledger.reads.total_cache import TotalCache
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings.groups import CacheSettings
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.cache import TotalCache
-from ledger.totals.total import Total
 
 Read = Callable[[str], Awaitable[Total]]
 

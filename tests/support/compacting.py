@@ -11,7 +11,6 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
-from ledger.archive.places.port import Place
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
@@ -19,13 +18,14 @@ from ledger.core.ids import EntryId
 from ledger.core.signatures import NetKeys
 from ledger.core.values import Entry
 from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_of
+from ledger.reads.archive.places.port import Place
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore
 from ledger.store.wrappers.net_signatures import NetSigningStore
 from ledger.testing.clock import ManualClock
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 Result = TypeVar("Result")
 STEP_SECONDS = 0.25

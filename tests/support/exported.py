@@ -7,10 +7,10 @@ from functools import cache
 from prometheus_client import CollectorRegistry
 
 from compactor.metrics import CompactorMetrics
-from ledger.archive.metrics import ArchiveMetrics
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.webhooks.metrics import WebhookMetrics
 from ledger.pipeline.metrics import PipelineMetrics
+from ledger.reads.archive.metrics import ArchiveMetrics
 from ledger.runtime.metrics import Metrics
 
 SUFFIXES = {

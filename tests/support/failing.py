@@ -5,7 +5,7 @@ from support.ledgers import HOME
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder
 from ledger.testing.clock import ManualClock
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 
 def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryTable]:

@@ -13,7 +13,7 @@ from ledger.http.webhooks.hooks import Hook
 from ledger.http.webhooks.metrics import WebhookMetrics
 from ledger.http.webhooks.sender import EventSender
 from ledger.http.webhooks.worker import HookDelivery
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

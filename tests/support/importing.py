@@ -15,16 +15,16 @@ from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
-from ledger.importing.batches import batch_number
-from ledger.importing.form import Form
-from ledger.importing.importer import Importer, ImportReport
-from ledger.importing.source import Source
-from ledger.importing.survey import StopSign, Survey, survey
-from ledger.importing.writing import BatchDone
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Action, Outcome, Put, Unknown
 from ledger.testing.clock import ManualClock
+from ledger.writes.imports.batch_writer import BatchDone
+from ledger.writes.imports.batches import batch_number
+from ledger.writes.imports.file_format import Form
+from ledger.writes.imports.importer import Importer, ImportReport
+from ledger.writes.imports.source import ImportSource
+from ledger.writes.imports.survey import StopSign, Survey, survey
 
 HOME = "us-east-1"
 SETTINGS = Settings(home=HOME, regions={HOME: {}, "eu-west-1": {}})
@@ -103,9 +103,9 @@ def seeded(seed: int | None) -> random.Random:
     return random.Random(seed)  # noqa: S311 (no secrets here)
 
 
-def source_of(content: bytes | str, name: str = "made.csv") -> Source:
+def source_of(content: bytes | str, name: str = "made.csv") -> ImportSource:
     """Return a file of this content."""
-    return Source(name, io.BytesIO(content.encode() if isinstance(content, str) else content))
+    return ImportSource(name, io.BytesIO(content.encode() if isinstance(content, str) else content))
 
 
 async def surveyed(content: bytes | str, form: Form | None = None) -> Survey:

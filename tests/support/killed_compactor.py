@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import anyio
 
 from compactor import Compactor
-from ledger.archive.places.opening import open_places
-from ledger.archive.places.port import Place
+from ledger.reads.archive.places.opening import open_places
+from ledger.reads.archive.places.port import Place
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.connections import open_stores

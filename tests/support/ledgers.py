@@ -10,17 +10,17 @@ from prometheus_client import CollectorRegistry
 from ledger.core.entry import Item, net_item
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.testing.clock import ManualClock
-from ledger.testing.manual import ManualWorld
-from ledger.writing.writer import Writer
+from ledger.testing.replicas import ManualWorld
+from ledger.writes.writer import Writer
 
 HOME, AWAY, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 WEST = AWAY

@@ -26,12 +26,12 @@ from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
 from ledger.demo.harness.tagged import CHANGES_MAX, amount
 from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.reads.collection import ReadBounds, read_collection
 from ledger.runtime.clock import ElapsedTime
 from ledger.store.conditions import Absent
 from ledger.store.writes import Check, Put
 from ledger.testing.clock import ManualClock
-from ledger.testing.manual import ManualWorld, nothing
-from ledger.totals.collection import ReadBounds, read_collection
+from ledger.testing.replicas import ManualWorld, nothing
 
 PARTITION = "counter"
 LEASE = "compactor"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import schemathesis
 from hypothesis import strategies as st
 
-from ledger.feed.cursors import Cursor, to_text
+from ledger.reads.feed.cursors import Cursor, to_text
 
 NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 """The time of the clock of the tests."""

@@ -10,7 +10,7 @@ from ledger.pipeline.core.plans import plan_reduce
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, BatchWrite, Delete, Put, Update
-from ledger.writing.plan import Change, plan
+from ledger.writes.entry_plan import Change, plan_entry
 
 
 async def by_transaction(
@@ -32,7 +32,7 @@ async def by_batches(
     name = "".join(sorted(item.key[1] for item in items))
     puts: list[BatchWrite] = [
         Put(
-            plan(
+            plan_entry(
                 Change(category, change),
                 region=store.region,
                 settings=settings,

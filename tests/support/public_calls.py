@@ -11,14 +11,10 @@ from typing import Any
 import compactor
 import ledger
 import ledger.http.client
-import ledger.importing
+import ledger.writes.imports
 from ledger import Budget, Hold, Ledger, LightHold, Put, Table, sync
 from ledger.core.entry import Item
 from ledger.core.values import Entry
-from ledger.importing import Importer
-from ledger.importing.form import Form, format_of
-from ledger.importing.source import open_source
-from ledger.importing.survey import StopSign, survey
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import LaneWorker
@@ -31,6 +27,10 @@ from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.portal import Sync
 from ledger.store.writes import Action
+from ledger.writes.imports import Importer
+from ledger.writes.imports.file_format import Form, format_of
+from ledger.writes.imports.source import open_source
+from ledger.writes.imports.survey import StopSign, survey
 
 Call = Callable[..., Awaitable[Any]]
 """A call with what it needs, to be made with a `timeout`."""
@@ -95,7 +95,7 @@ def unbounded_elsewhere() -> set[str]:
     opened = set(faces().values())
     return {
         f"{package.__name__}.{name}.{method}"
-        for package in (ledger, ledger.http.client, ledger.importing, compactor)
+        for package in (ledger, ledger.http.client, ledger.writes.imports, compactor)
         for name in package.__all__
         if inspect.isclass(kind := getattr(package, name)) and kind not in opened
         for method, function in inspect.getmembers(kind, is_asked)

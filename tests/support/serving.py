@@ -15,7 +15,7 @@ from ledger.http.service.app import ServiceParts, create_app
 from ledger.http.service.context import Context
 from ledger.http.service.gate import GateStatus, RequestLog
 from ledger.http.service.options import ServiceOptions
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
 HOME, AWAY = "us-east-1", "eu-west-1"

@@ -14,8 +14,8 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.writes import BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 from ledger.testing.clock import ManualClock
-from ledger.writing.plan import Change
-from ledger.writing.writer import Writer
+from ledger.writes.entry_plan import Change
+from ledger.writes.writer import Writer
 
 TURNS = 20
 

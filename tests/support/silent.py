@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import anyio
 from support.ledgers import HOME
 
-from ledger.feed.port import Listing, Read
+from ledger.reads.feed.port import ShardListing, ShardRead
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
 from ledger.testing.clock import START
@@ -35,16 +35,16 @@ class SilentStream:
     def __init__(self, store: SilentStore) -> None:
         self._store = store
 
-    async def listing(self, *, is_fresh: bool = False) -> Listing:  # noqa: ARG002 (always is)
+    async def listing(self, *, is_fresh: bool = False) -> ShardListing:  # noqa: ARG002 (always is)
         """Return no shards."""
         if self._store.is_silent:
             await anyio.sleep_forever()
-        return Listing("s", ())
+        return ShardListing("s", ())
 
-    async def read(self, shard: str, after: int) -> Read:
+    async def read(self, shard: str, after: int) -> ShardRead:
         """Return nothing."""
         del shard, after
-        return Read()
+        return ShardRead()
 
 
 class LoopClock:

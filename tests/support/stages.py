@@ -14,9 +14,9 @@ from proof.simulator.world import World
 from support.ledgers import HOME, LOCAL, WEST
 
 from compactor.job import Compactor
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 
 One = TypeVar("One", bound=Process)

@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import FIELDS
 
-from ledger.opening import GivenConnections
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.table import Table

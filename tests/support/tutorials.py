@@ -13,11 +13,11 @@ from support.examples import examples
 
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
-from ledger.opening import GivenConnections
+from ledger.session.assembly import GivenConnections
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.table import Table
-from ledger.testing.cutting import CutStore
+from ledger.testing.replicas import CutStore
 
 THREE = REGIONS[:3]
 

@@ -12,17 +12,17 @@ from support.ledgers import HOME, make_services, make_settings, seeded
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Watch, WatchState, state_key, state_of
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.reader import Reader
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
 from ledger.testing.clock import ManualClock
-from ledger.totals.reader import Reader
-from ledger.watching.deciding import Decider
+from ledger.watches.crossings import CrossingDecider
 
 LOW = Watch.of("low", "stock-*", below=10, rearm=20)
 COUNTER = "stock-7"
@@ -65,12 +65,12 @@ class Place:
 
     def decider(
         self, store: Store | None = None, *, settings: LiveSettings | None = None, seed: int = 1
-    ) -> Decider:
+    ) -> CrossingDecider:
         """Return what one process decides with."""
         store, live = store or self.store(), settings or make_settings()
         services = make_services(self.clock, seed)
         reader = Reader(store, settings=live, services=services)
-        return Decider(
+        return CrossingDecider(
             store,
             partial(reader.total, consistent=True),
             settings=live,
@@ -81,7 +81,7 @@ class Place:
         """Take a crossing, as a channel."""
         self.delivered.append(crossing)
 
-    async def look(self, decider: Decider, **options: Any) -> WatchState:
+    async def look(self, decider: CrossingDecider, **options: Any) -> WatchState:
         """Let a process look at the counter once."""
         return (await decider.look(LOW, COUNTER, [self.take], **options)).state
 

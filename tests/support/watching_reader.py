@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 
 from ledger import Crossing, Ledger, Settings
-from ledger.watching import deciding
+from ledger.watches import crossings
 
 COUNTER = "stock-7"
 NAME = "low"
@@ -26,5 +26,5 @@ async def read(settings: Settings, region: str, noted: Path) -> None:
 
 if __name__ == "__main__":
     config, region, noted, repeat = sys.argv[1:]
-    deciding.REPEAT_SECONDS = float(repeat)
+    crossings.REPEAT_SECONDS = float(repeat)
     anyio.run(read, Settings.load(config), region, Path(noted))

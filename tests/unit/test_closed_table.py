@@ -12,8 +12,8 @@ from support.silent import SilentStore
 from support.tiers import first_of_each
 
 from ledger import InvalidInput, LedgerError, StoreError, Table, sync
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Unknown
 from ledger.testing.clock import ManualClock

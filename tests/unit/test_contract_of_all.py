@@ -14,8 +14,8 @@ from support.public_calls import all_made_of, calls
 
 from ledger import InvalidInput, Settings, Table
 from ledger.core.errors import ContractStale
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
 

@@ -12,7 +12,7 @@ from ledger.core.contract import REMEMBERED_SECONDS
 from ledger.core.entry import Key, entry_item
 from ledger.core.errors import RegionUnreadable, StateConflict
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.replicas import Transit
 

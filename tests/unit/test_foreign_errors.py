@@ -8,7 +8,7 @@ from unit.test_purity import sources
 SDKS = ("botocore", "aiobotocore", "aiohttp")
 MAPPED_IN = ("ledger.store.dynamodb", "ledger.store.transports", "ledger.runtime.foreign")
 OTHERS = {
-    "ledger.archive.places.s3": "reads bodies, whose errors are those of HTTP",
+    "ledger.reads.archive.places.s3": "reads bodies, whose errors are those of HTTP",
     "ledger.local.engines.dynoxide": "asks its engine over HTTP",
     "ledger.local.front.endpoints": "serves HTTP, and refuses a body that is too large",
 }

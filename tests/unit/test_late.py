@@ -12,10 +12,10 @@ from ledger.core import archive_pointers
 from ledger.core.contract import ShardStep
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
-from ledger.late import NOT_SETTLED, unknown_because
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
+from ledger.writes.past_horizon import NOT_SETTLED, unknown_because
 
 
 async def test_applied_and_merged() -> None:

@@ -21,8 +21,8 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
 )
-from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
+from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
     Decide,
@@ -34,8 +34,8 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing.clock import START, ManualClock
-from ledger.writing.asked import ChangeLike
-from ledger.writing.plan import Change
+from ledger.writes.change_list import ChangeLike
+from ledger.writes.entry_plan import Change
 
 
 async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:

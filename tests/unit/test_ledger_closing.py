@@ -13,7 +13,7 @@ from support.ledgers import AWAY, HOME, make_ledger, make_settings
 from support.tables import make_table
 from support.tiers import with_slow
 
-import ledger.opening
+import ledger.session.assembly
 import ledger.store.connections
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
@@ -23,7 +23,7 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
     FaultyStore,
@@ -343,7 +343,7 @@ async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPa
         raise LedgerError("no reader")
 
     monkeypatch.setattr(ledger.store.connections, "open_store", lambda *_, **__: Opened())
-    monkeypatch.setattr(ledger.opening, "Reader", fail)
+    monkeypatch.setattr(ledger.session.assembly, "Reader", fail)
     with pytest.raises(LedgerError, match="no reader"):
         await Ledger.open(make_settings()).__aenter__()
 

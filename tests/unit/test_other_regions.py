@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.ledgers import AWAY, HOME, SOUTH, make_settings
 
-from ledger.opening import GivenConnections, Opening
 from ledger.runtime.services import Services
+from ledger.session.assembly import Assembly, GivenConnections
 from ledger.store import connections
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -36,7 +36,7 @@ async def test_a_region_that_is_added_is_opened_and_one_that_is_gone_is_left(
         given=GivenConnections(others=others), region=HOME, services=Services.of()
     )
     async with AsyncExitStack() as stack:
-        stores = Opening._other_stores(made, stack, live)
+        stores = Assembly._other_stores(made, stack, live)
         assert [*await stores()] == [*await stores()] == [AWAY]
         live.current = make_settings(regions={key: {} for key in (HOME, AWAY, SOUTH)})
         assert [*await stores()] == ([AWAY] if others else [AWAY, SOUTH])

@@ -29,9 +29,9 @@ from ledger.core.errors import (
 )
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import NetChange
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived

@@ -46,17 +46,17 @@ from ledger import (
     WatchSettings,
     WriterSettings,
 )
-from ledger.importing import Form
-from ledger.importing.form import format_of
-from ledger.opening import GivenConnections
 from ledger.pipeline.sources.source import ListSource
 from ledger.primitives.counters import new_token
 from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START, ManualClock
+from ledger.writes.imports import Form
+from ledger.writes.imports.file_format import format_of
 
 STRANGE: list[Any] = [
     *(None, "", " ", "\ud800", "a\0b", "nan", "x" * 5000, b"x"),

@@ -20,15 +20,15 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.watches import Crossing
-from ledger.ledger import Ledger as AsyncLedger
-from ledger.opening import GivenConnections, Opening
 from ledger.runtime.services import Services
+from ledger.session.assembly import Assembly, GivenConnections
+from ledger.session.ledger import Ledger as AsyncLedger
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
 from ledger.sync import Ledger
 from ledger.testing.clock import START, ManualClock
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 WAIT_SECONDS_MAX = 10.0
 
@@ -182,7 +182,7 @@ def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -
     async def fail(*_: object) -> None:
         raise LedgerError("no store")
 
-    monkeypatch.setattr(Opening, "open", fail)
+    monkeypatch.setattr(Assembly, "open", fail)
     book = make_ledger()
 
     with pytest.raises(LedgerError, match="no store"):

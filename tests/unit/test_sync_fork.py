@@ -19,7 +19,7 @@ BEFORE = """
     from support.tables import make_table
 
     from ledger import LedgerError, sync
-    from ledger.ledger import Ledger
+    from ledger.session.ledger import Ledger
     from ledger.store.memory import MemoryStore
 
     clock, store = ManualClock(instant=True), MemoryStore(HOME)

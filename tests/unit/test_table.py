@@ -22,9 +22,6 @@ from ledger import (
 )
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidCounter
-from ledger.importing import Form, StopSign
-from ledger.importing.writing import BatchDone
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.sequences import Numbered
@@ -34,12 +31,15 @@ from ledger.primitives.versions import (
     Skipped,
 )
 from ledger.runtime.metrics import Metrics, summed
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Applied, Outcome, Rejected, Write
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
+from ledger.writes.imports import Form, StopSign
+from ledger.writes.imports.batch_writer import BatchDone
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 

@@ -7,9 +7,9 @@ from support.ledgers import HOME, make_settings, seeded
 
 from ledger import Table, sync
 from ledger.core.errors import InvalidInput
-from ledger.opening import GivenConnections
 from ledger.primitives.leases import LeaseGrant
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
 

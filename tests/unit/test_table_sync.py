@@ -17,7 +17,6 @@ from ledger import (
     sync,
 )
 from ledger.core.entry import Item
-from ledger.importing import Importer
 from ledger.pipeline.stages.worker import LaneWorker
 from ledger.primitives.counters import Counter, ItemCounter
 from ledger.primitives.leases import Lease, LeaseGrant, NotHeld
@@ -38,6 +37,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.writes import Action, Applied, Put, Rejected
 from ledger.table import Table
 from ledger.testing.clock import ManualClock
+from ledger.writes.imports import Importer
 
 SECONDS_MAX = 10.0
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}

@@ -14,13 +14,13 @@ from ledger.core.errors import StoreError, Throttled
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.lease_rules import LeaseTerms
+from ledger.reads.reader import Reader
 from ledger.runtime.services import Services
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
-from ledger.totals.reader import Reader
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 REQUESTS = 4
 ITEM = {"pk": {"S": "p"}, "sk": {"S": "s"}}

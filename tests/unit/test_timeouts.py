@@ -32,15 +32,15 @@ from ledger import (
 from ledger.core.amounts import total_wide
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.values import Entry
-from ledger.opening import GivenConnections
+from ledger.reads.reader import READ_SECONDS_MIN
+from ledger.reads.total_cache import READS_AT_ONCE
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.cache import READS_AT_ONCE
-from ledger.totals.reader import READ_SECONDS_MIN
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 SECONDS = 5.0
 ENTRY = Entry("c", "2026-11-21T06:50:00.000000Z#0000000000000001", Decimal(5))

@@ -47,12 +47,12 @@ from ledger import (
     Unknown,
     sync,
 )
-from ledger.opening import GivenConnections
 from ledger.primitives.leases import NotHeld
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.sequences import MaybeNumbered, Numbered
 from ledger.primitives.versions import Event, Handled
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 
 SECONDS = 5.0
 REFUSED = r"counter '(new|other)-"

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, field, replace
 
-from ledger.archive import objects
-from ledger.archive.objects import Indexed
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.port import Place as ArchivePlace
 from ledger.core.archive_pointers import PointerPlace
 from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.core.ids import EntryId
+from ledger.reads.archive import objects
+from ledger.reads.archive.objects import Indexed
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.places.port import Place as ArchivePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ async def index_of(place: ArchivePlace, name: str, made: EntryId) -> ObjectIndex
     return ObjectIndex(name, made, tuple(found))
 
 
-async def names_in(places: Copies) -> AsyncIterator[tuple[str, EntryId]]:
+async def names_in(places: ReplicatedPlace) -> AsyncIterator[tuple[str, EntryId]]:
     """Yield the names of the objects of any place, and when they were made; others are left out."""
     async for name in places.names():
         made = objects.id_of(name)
@@ -82,7 +82,7 @@ async def names_in(places: Copies) -> AsyncIterator[tuple[str, EntryId]]:
             yield name, made
 
 
-async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
+async def whole_indexes(places: ReplicatedPlace) -> AsyncIterator[ObjectIndex]:
     """Yield the index of each object, from the first place that has it intact.
 
     Raises:
@@ -95,7 +95,7 @@ async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
         yield found
 
 
-async def readable_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
+async def readable_indexes(places: ReplicatedPlace) -> AsyncIterator[ObjectIndex]:
     """Yield the index of each object that any place has intact."""
     async for name, made in names_in(places):
         found = await _first_index(places, name, made)
@@ -103,7 +103,9 @@ async def readable_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
             yield found
 
 
-async def _first_index(places: Copies, name: str, made: EntryId) -> ObjectIndex | ArchiveError:
+async def _first_index(
+    places: ReplicatedPlace, name: str, made: EntryId
+) -> ObjectIndex | ArchiveError:
     """Return the index from the first place, or why it has none."""
     failures: list[ArchiveError] = []
     for place in places.places:

@@ -37,23 +37,23 @@ from ledger.administration.archive.chains import (
     readable_indexes,
 )
 from ledger.administration.archive.rebuild import only_copies
-from ledger.archive import objects
-from ledger.archive.access import archived_of
-from ledger.archive.objects import Indexed
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.port import Place as ArchivePlace
-from ledger.archive.reading import ArchiveReader
-from ledger.archive.segments import Segment, of_lines
 from ledger.core import amounts, keys
 from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import key_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
+from ledger.reads.archive import objects
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.objects import Indexed
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.places.port import Place as ArchivePlace
+from ledger.reads.archive.reader import ArchiveReader
+from ledger.reads.archive.segments import Segment, of_lines
+from ledger.reads.collection import read_net
 from ledger.runtime.output import utc_text
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.totals.collection import read_net
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class ArchiveCheck:
 
     stores: Mapping[str, Store]
     home: str
-    places: Copies
+    places: ReplicatedPlace
     on_wrong: Callable[[ArchiveFault], None]
     restored: Sequence[RestoredCollection] = ()
     objects: int = 0
@@ -203,7 +203,7 @@ class ArchiveCheck:
         A region that is behind shows a chain that is part of the others': where two meet, only one
         continues.
         """
-        count, reader = 0, ArchiveReader(Copies([place]))
+        count, reader = 0, ArchiveReader(ReplicatedPlace([place]))
         async with AsyncExitStack() as stack:
             walks: list[ChainWalk] = []
             for shown in found.values():

@@ -20,23 +20,31 @@ from datetime import datetime, timedelta
 
 from ledger.administration.archive.chains import Chains, ObjectIndex, rewritten, whole_indexes
 from ledger.administration.archive.rebuild import only_copies
-from ledger.archive import objects
-from ledger.archive.access import archived_of
-from ledger.archive.places.copies import Copies
-from ledger.archive.reading import ArchiveReader, Found
-from ledger.archive.segments import Line, Segment, erased, item_of, microseconds, of_lines, to_lines
 from ledger.core import ids, keys, once
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
+from ledger.reads.archive import objects
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.reader import ArchivedPage, ArchiveReader
+from ledger.reads.archive.segments import (
+    Line,
+    Segment,
+    erased,
+    item_of,
+    microseconds,
+    of_lines,
+    to_lines,
+)
+from ledger.reads.collection import read_net
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
-from ledger.totals.collection import read_net
 
 
 async def erase_notes(
-    store: Store, places: Copies, counter: str, entries: Sequence[str], *, shards: int
+    store: Store, places: ReplicatedPlace, counter: str, entries: Sequence[str], *, shards: int
 ) -> int:
     """Erase the notes of these entries of a counter in every place; return how many had one.
 
@@ -60,8 +68,8 @@ async def erase_notes(
 
 
 async def _found(
-    store: Store, places: Copies, counter: str, entry: str, shards: int
-) -> tuple[str, Found, Line]:
+    store: Store, places: ReplicatedPlace, counter: str, entry: str, shards: int
+) -> tuple[str, ArchivedPage, Line]:
     if ids.parse(entry) is None:
         raise InvalidInput(f"{entry!r} is not the id of an entry of the ledger")
     at, reader = microseconds(entry), ArchiveReader(places)
@@ -101,7 +109,7 @@ async def _replace(store: Store, record: Item, entry: str) -> None:
         )
 
 
-async def _erased(places: Copies, found: Found, entry: str) -> int:
+async def _erased(places: ReplicatedPlace, found: ArchivedPage, entry: str) -> int:
     """Erase a note in every place; return 1 if the first had it."""
     place = found.pointer.place
     name = objects.name_of(place.object)
@@ -139,7 +147,12 @@ class SweepResult:
 
 
 async def sweep(
-    stores: Mapping[str, Store], places: Copies, *, home: str, now: datetime, dry_run: bool = False
+    stores: Mapping[str, Store],
+    places: ReplicatedPlace,
+    *,
+    home: str,
+    now: datetime,
+    dry_run: bool = False,
 ) -> SweepResult:
     """Remove the objects, at least a day old, of which no region's net names a segment.
 
@@ -186,7 +199,7 @@ async def _heads(
 
 
 async def _has_only_copies(
-    home: Store, reader: ArchiveReader, places: Copies, index: ObjectIndex
+    home: Store, reader: ArchiveReader, places: ReplicatedPlace, index: ObjectIndex
 ) -> bool:
     """Return whether an object that no net names has an entry that is nowhere else."""
     for segment in index.segments:

@@ -23,12 +23,6 @@ from datetime import datetime
 from random import Random
 
 from ledger.administration.archive.chains import Chains, ObjectIndex, whole_indexes
-from ledger.archive import objects
-from ledger.archive.access import archived_of
-from ledger.archive.objects import Indexed
-from ledger.archive.places.copies import Copies
-from ledger.archive.reading import ArchiveReader, archived_line
-from ledger.archive.segments import Line, Segment, head_with, item_of, of_lines
 from ledger.core import archive_pointers, keys, once, periods
 from ledger.core.archive_pointers import ArchiveState, PointerPlace
 from ledger.core.entry import net_item
@@ -36,12 +30,18 @@ from ledger.core.errors import ArchiveDamaged, OutcomeUnknown, StateConflict
 from ledger.core.ids import EntryIds
 from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
+from ledger.reads.archive import objects
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.objects import Indexed
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.reader import ArchiveReader, archived_line
+from ledger.reads.archive.segments import Line, Segment, head_with, item_of, of_lines
+from ledger.reads.collection import read_net
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Applied, Put, Rejected, Unknown
-from ledger.totals.collection import read_net
 
 VERSION_BITS = 128
 
@@ -61,7 +61,7 @@ class Rebuild:
     """One run, through the home region's store of a table without these collections."""
 
     store: Store
-    places: Copies
+    places: ReplicatedPlace
     settings: Settings
     now: datetime
     randomness: Random
@@ -249,7 +249,7 @@ class OrphanEntries:
 
 
 async def only_copies(
-    home: Store, reader: ArchiveReader, places: Copies, index: ObjectIndex, one: Indexed
+    home: Store, reader: ArchiveReader, places: ReplicatedPlace, index: ObjectIndex, one: Indexed
 ) -> AsyncIterator[OrphanEntries]:
     """Yield the entries of a segment without a net that are nowhere else.
 

@@ -14,7 +14,6 @@ from botocore import exceptions
 
 from ledger.administration.diagnosis.observations import Cause, CredentialsObservation, FailedLook
 from ledger.administration.diagnosis.permission_trials import DENIED_CODES
-from ledger.archive.places.s3 import s3_client
 from ledger.core.errors import (
     AccessDenied,
     LedgerError,
@@ -24,6 +23,7 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
+from ledger.reads.archive.places.s3 import s3_client
 from ledger.runtime.clock import Clock
 from ledger.runtime.foreign import FOREIGN, error_answer, error_code
 from ledger.settings import Settings

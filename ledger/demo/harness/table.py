@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from ledger.administration.contract_changes import establish
 from ledger.demo.harness.options import LabOptions
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.local.engines.dynoxide import lone_table
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics, summed
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.connections import open_stores
 from ledger.store.port import Store

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ledger.core.amounts import EXACT
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

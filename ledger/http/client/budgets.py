@@ -25,8 +25,8 @@ from ledger.http.client.requests import NamedChange, Request, query, segment, ti
 from ledger.http.wire import schemas
 from ledger.http.wire.values import Fields, budget_of, entry_of, refused_of
 from ledger.runtime.tasks import run_all
-from ledger.writing.asked import listed_as
-from ledger.writing.plan import Change
+from ledger.writes.change_list import check_list
+from ledger.writes.entry_plan import Change
 
 WAIT_SECONDS_MAX = 60.0
 """The longest wait for rights that the service takes."""
@@ -175,7 +175,7 @@ class Budgets:
         Raises:
             InvalidInput: it is not a list of holds and amounts.
         """
-        for outcome in listed_as("settled", settled):
+        for outcome in check_list("settled", settled):
             if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
                 raise InvalidInput(
                     f"settled must have pairs of a hold and an amount, got {outcome!r}"
@@ -195,7 +195,7 @@ class Budgets:
         Raises:
             InvalidInput: it is not a list of holds.
         """
-        holds = [_checked(hold) for hold in listed_as("held", held)]
+        holds = [_checked(hold) for hold in check_list("held", held)]
         return await _each([partial(hold.void, timeout=timeout) for hold in holds])
 
     def held(self, entry: Entry) -> Hold:

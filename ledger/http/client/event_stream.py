@@ -16,8 +16,8 @@ from ledger.http.client.requests import Request
 from ledger.http.wire import schemas
 from ledger.http.wire.problems import error_of
 from ledger.http.wire.values import total_of
+from ledger.reads.total import Total
 from ledger.store.retrier import Tries
-from ledger.totals.total import Total
 
 QUIET_SECONDS_MAX = 45.0
 """The service says something each 15 s: after so long without a word the connection is dead."""

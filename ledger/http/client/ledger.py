@@ -38,8 +38,8 @@ from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.supervised import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
-from ledger.writing.asked import ChangeLike, changes_of, listed_as
-from ledger.writing.plan import Change, checked_date, checked_key, checked_note
+from ledger.writes.change_list import ChangeLike, check_list, parse_changes
+from ledger.writes.entry_plan import Change, checked_date, checked_key, checked_note
 
 TIMEOUT_SECONDS = 30.0
 """How long a call may take that says nothing else, as `write_deadline` and `read_deadline`."""
@@ -195,7 +195,7 @@ class Ledger(Reads):
                 so repeat only those that have keys.
             And as `record`; any other error means that none was written.
         """
-        asked = [self._named(change) for change in changes_of(changes)]
+        asked = [self._named(change) for change in parse_changes(changes)]
         return await record_all(self._opening.here(), asked, end=self._end(timeout))
 
     async def record_together(
@@ -206,7 +206,7 @@ class Ledger(Reads):
         Raises:
             As `record`.
         """
-        asked = [self._named(change) for change in changes_of(changes)]
+        asked = [self._named(change) for change in parse_changes(changes)]
         if len(asked) > TRANSACTION_ACTIONS_MAX:
             raise InvalidEntry(
                 f"{len(asked)} changes together: a transaction holds up to"
@@ -232,7 +232,7 @@ class Ledger(Reads):
             InvalidInput: `entries` is not a list of entries; nothing was written.
             As `ledger.Ledger.retry`.
         """
-        checked = [checked_entry(entry) for entry in listed_as("entries", entries)]
+        checked = [checked_entry(entry) for entry in check_list("entries", entries)]
         sizes = {
             place: len(orjson.dumps(proved_fields(entry))) for place, entry in enumerate(checked)
         }

@@ -11,8 +11,6 @@ from ledger.core.descriptions import Value
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.index import TOP_MAX, Listed
 from ledger.core.values import Entry
-from ledger.feed.page import FeedPage, checked_limit
-from ledger.feeding import followed
 from ledger.http.client import event_stream, requests
 from ledger.http.client.exchange import Exchange
 from ledger.http.client.requests import PAGE_MAX, Request, counter_path, query
@@ -28,14 +26,16 @@ from ledger.http.wire.values import (
     total_of,
     typed,
 )
-from ledger.listing.calls import check_count
-from ledger.parts import check_age, counters_of
+from ledger.reads.feed.page import FeedPage, checked_limit
+from ledger.reads.history import Bound
+from ledger.reads.period_totals import By, PeriodTotals
+from ledger.reads.total import Total
 from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.supervised import Supervised
 from ledger.runtime.tasks import run_all
-from ledger.totals.history import Bound
-from ledger.totals.periods import By, PeriodTotals
-from ledger.totals.total import Total
+from ledger.session.arguments import check_age, check_counters
+from ledger.session.feed import followed
+from ledger.session.listings import check_count
 
 REQUESTS_AT_ONCE = 8
 """Requests of one call that are under way together."""
@@ -88,7 +88,7 @@ class Reads:
         Raises:
             As `ledger.Ledger.totals`.
         """
-        checked = requests.first_of(counters_of(counters))
+        checked = requests.first_of(check_counters(counters))
         check_age(max_age, steady=steady)
         portions = list(requests.counter_portions(checked))
         if steady and len(portions) > 1:
@@ -148,7 +148,7 @@ class Reads:
         Raises:
             As `periods`.
         """
-        checked, end = requests.first_of(counters_of(counters)), self._end(timeout)
+        checked, end = requests.first_of(check_counters(counters)), self._end(timeout)
         jobs = [
             partial(self._periods, counter, by, since, until, effective, end) for counter in checked
         ]
@@ -339,7 +339,7 @@ class Reads:
             Unreachable: the service was away for too long.
             And as `totals`, where asking again does not help.
         """
-        checked = requests.first_of(counters_of(counters))
+        checked = requests.first_of(check_counters(counters))
         if not 1 <= len(checked) <= LIVE_MAX:
             raise InvalidInput(f"1 to {LIVE_MAX} counters are followed, got {len(checked)}")
         params = [*(("id", counter) for counter in checked), ("every", str(every))]

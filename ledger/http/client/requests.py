@@ -24,7 +24,7 @@ from ledger.core.times import is_time
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 from ledger.http.wire.schemas import Entries
-from ledger.writing.plan import (
+from ledger.writes.entry_plan import (
     Change,
     at_without_key,
     checked_date,

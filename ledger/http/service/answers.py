@@ -22,12 +22,12 @@ from ledger.core import errors
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError, NetVanished
 from ledger.http.wire.problems import MEDIA_TYPE, UNAUTHORIZED, Kind, Problem, problem_of
 from ledger.http.wire.values import Fields
-from ledger.ledger import Ledger
+from ledger.reads.total import Total
+from ledger.reads.total_cache import READS_AT_ONCE, name_counter
 from ledger.runtime.call_deadlines import TIMEOUT
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
-from ledger.totals.cache import READS_AT_ONCE, naming
-from ledger.totals.total import Total
+from ledger.session.ledger import Ledger
 
 RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
@@ -202,4 +202,4 @@ async def readable_totals(
     found, errors = await read_each(counters, one, of_one=OF_ONE_COUNTER)
     if len(found) + len(errors) == 1:
         return found, errors
-    return found, {counter: naming(counter, error) for counter, error in errors.items()}
+    return found, {counter: name_counter(counter, error) for counter, error in errors.items()}

@@ -39,8 +39,8 @@ from ledger.http.service.openapi import add_models
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.page.static_files import is_page, page_router
 from ledger.http.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
-from ledger.ledger import Ledger, with_own_keys
 from ledger.runtime.clock import Clock, system_random
+from ledger.session.ledger import Ledger, with_own_keys
 from ledger.settings.rules import rule_of
 
 _KINDS: dict[int, Kind] = {

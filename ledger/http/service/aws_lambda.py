@@ -22,13 +22,13 @@ from urllib.parse import quote
 
 from ledger.core.errors import SettingsError
 from ledger.http.wire.problems import INVALID, MEDIA_TYPE, Problem
-from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.loops import new_runner
 from ledger.runtime.metrics import program_registry
 from ledger.runtime.output import needing
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.settings.variables import AWS_VARIABLE, REGION_VARIABLE, TOKENS_VARIABLE
 

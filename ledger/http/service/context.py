@@ -15,8 +15,8 @@ from ledger.http.service.answers import CallRefused, problem_in_http, unauthoriz
 from ledger.http.service.fleet.observer import Fleet
 from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
 from ledger.http.wire.values import Fields, entry_fields
-from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
+from ledger.session.ledger import Ledger
 
 GRANT_NOW = "ledger_grant_now"
 """Where the gate leaves, in a request's scope, what tells what its caller may do by now: while a

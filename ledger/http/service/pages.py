@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import orjson
 
-from ledger.feed.page import BYTES_MAX
 from ledger.http.wire.values import Fields
+from ledger.reads.feed.page import BYTES_MAX
 
 Item = TypeVar("Item")
 

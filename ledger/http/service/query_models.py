@@ -27,7 +27,7 @@ from pydantic import (
 
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
-from ledger.totals.periods import By
+from ledger.reads.period_totals import By
 
 Schema = dict[str, JsonValue]
 

@@ -57,7 +57,7 @@ from ledger.http.service.query_models import (
 )
 from ledger.http.wire.schemas import AMOUNT_PATTERN
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
-from ledger.writing.plan import Change, checked_key
+from ledger.writes.entry_plan import Change, checked_key
 
 ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""

@@ -29,12 +29,12 @@ from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.transports import PORTION_BYTES
 from ledger.http.service.turns import Turns
 from ledger.http.wire.problems import Kind
-from ledger.ledger import Ledger
 from ledger.runtime.clock import Clock
 from ledger.runtime.connections import Bounds, Connections
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
+from ledger.session.ledger import Ledger
 
 STOP_SECONDS_MAX = 30
 """How long requests under way may take once no new ones come."""

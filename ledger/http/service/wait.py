@@ -11,9 +11,9 @@ from fastapi import Request
 
 from ledger.http.service.context import context_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
-from ledger.ledger import live_settings
+from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
-from ledger.totals.reader import read_seconds
+from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
 """How long a request about the fleet may take: looks at each region, one after the other."""

@@ -9,7 +9,7 @@ Of each webhook, in turns::
 The position moves once all of a page is sent or kept, by a write on condition of the one that was
 read. So nothing is lost: a worker that dies repeats at most a page, under the same ids; one whose
 lease was over cannot move the position. A crossing is decided by the state machine of watches
-(`ledger.watching`), so once, by any worker, and is kept before it counts as delivered there.
+(`ledger.watches`), so once, by any worker, and is kept before it counts as delivered there.
 """
 
 import logging
@@ -26,19 +26,19 @@ import httpx
 from ledger.core.errors import FeedBehind, LeaseLost, LedgerError, StoreError
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Phase, Watch
-from ledger.feed.page import FeedPage
 from ledger.http.webhooks.events import TRIES_MAX, Ended, HookEvent, of_crossing, of_entry
 from ledger.http.webhooks.hooks import Hook
 from ledger.http.webhooks.metrics import WebhookMetrics
 from ledger.http.webhooks.progress_items import DUE, HookPosition, ProgressItems, new_stamp
 from ledger.http.webhooks.sender import TRY_SECONDS_MAX, EventSender, Sent
-from ledger.ledger import Ledger, live_settings, store_here
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.lease_rules import LeaseGrant
+from ledger.reads.feed.page import FeedPage
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import background_tasks, run_all
-from ledger.watching.deciding import Decider
-from ledger.watching.listing import states_of
+from ledger.session.ledger import Ledger, live_settings, store_here
+from ledger.watches.crossings import CrossingDecider
+from ledger.watches.watcher import read_watch_states
 
 LEASE = "webhooks"
 PAGE_MAX = 100
@@ -144,7 +144,7 @@ class HookDelivery:
         self._kept = ProgressItems(store, hook.name)
         self._store = store
         self._watch = hook.watch
-        self._decider = Decider(
+        self._decider = CrossingDecider(
             store,
             partial(ledger.total, max_age=0),
             settings=live_settings(ledger),
@@ -202,7 +202,7 @@ class HookDelivery:
         if position.saved is not None:
             self._metrics.reached(self._hook.name, position.saved.timestamp())
         if self._watch is not None and position.disabled is None:
-            async for counter, state in states_of(self._store, self._watch.name):
+            async for counter, state in read_watch_states(self._store, self._watch.name):
                 if state.phase is Phase.CROSSED:
                     await self._look(self._watch, counter)
         return position

@@ -23,9 +23,9 @@ from ledger.core.index import Listed
 from ledger.core.reconciliation import Reconciled
 from ledger.core.times import time_of
 from ledger.core.values import Entry, Spending
-from ledger.feed.page import FeedPage
-from ledger.totals.periods import Period, PeriodTotals
-from ledger.totals.total import Total
+from ledger.reads.feed.page import FeedPage
+from ledger.reads.period_totals import Period, PeriodTotals
+from ledger.reads.total import Total
 
 Fields = dict[str, Any]
 

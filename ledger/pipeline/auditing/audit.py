@@ -40,6 +40,7 @@ from ledger.pipeline.core.registry import (
     registry_partition,
 )
 from ledger.pipeline.core.transitions import State
+from ledger.reads.collection import ReadBounds, read_collection
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
@@ -48,7 +49,6 @@ from ledger.settings.templates import template_of
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Delete, Put, Update
-from ledger.totals.collection import ReadBounds, read_collection
 
 AUDIT = "audit"
 CATEGORIES_AT_ONCE = 16

@@ -40,7 +40,7 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Applied, Delete, Put
-from ledger.writing.plan import Change, plan
+from ledger.writes.entry_plan import Change, plan_entry
 
 MENDED = "~mended"
 """The lane of each region in whose partition a mend puts map items."""
@@ -149,7 +149,7 @@ class Mend(Task):
         settings = self.settings.current
         validity = self.settings.validity
         name = f"pipeline {self.pipeline}".rstrip()
-        planned = plan(
+        planned = plan_entry(
             Change(category, change, note=f"{name}: mended after audit {audit}"),
             region=self.home.region,
             settings=settings,

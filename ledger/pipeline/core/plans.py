@@ -46,7 +46,7 @@ from ledger.pipeline.core.registry import forgotten_key, registry_partition
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Compares, Condition, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Update
-from ledger.writing.plan import Change, plan
+from ledger.writes.entry_plan import Change, plan_entry
 
 MAP_BYTES_MAX = 2 * 1024 * 1024
 """Map items of one batch: half of what a transaction may hold."""
@@ -162,7 +162,7 @@ def plan_reduce(
         ]
         return ReducePlan((), tuple(items), (*adds, *deletes), token, named)
     planned = [
-        plan(
+        plan_entry(
             Change(category, change, note=note or None),
             region=region,
             settings=settings,

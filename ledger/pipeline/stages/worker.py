@@ -47,7 +47,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
-from ledger.writing.hints import Hints
+from ledger.writes.hint_writer import HintWriter
 
 
 class LaneLag:
@@ -314,7 +314,7 @@ class LaneWorker:
             )
             self._is_new = False
         async with background_tasks() as background:
-            hints = Hints(
+            hints = HintWriter(
                 self._store,
                 settings=self._live,
                 services=self._services,
@@ -325,7 +325,7 @@ class LaneWorker:
             finally:
                 await hints.close()
 
-    async def _run_stages(self, left: list[MapItem], hints: Hints) -> None:
+    async def _run_stages(self, left: list[MapItem], hints: HintWriter) -> None:
         """Run the stages side by side; the first failure ends them all."""
         to_map, prepared = anyio.create_memory_object_stream[Prepared](AHEAD_MAX)
         to_reduce, mapped = anyio.create_memory_object_stream[Mapped](MAPPED_MAX)
@@ -388,7 +388,7 @@ class LaneWorker:
         after: str,
         left: list[MapItem],
         mapped: MemoryObjectReceiveStream[Mapped],
-        hints: Hints,
+        hints: HintWriter,
     ) -> None:
         """Reduce what was left up to a position, then what is committed meanwhile, and so on."""
         self._leave(hints, await self._reduce.reduce(left))
@@ -403,7 +403,7 @@ class LaneWorker:
             self._lag.counted(last.position)
             self._on_counted(last.position)
 
-    def _leave(self, hints: Hints, done: Reduced) -> None:
+    def _leave(self, hints: HintWriter, done: Reduced) -> None:
         """Lead the compactor to what must be merged, and to what is watched."""
         hints.wrote_all(done.entries)
         hints.added(done.categories, self._clock.now())

@@ -13,16 +13,16 @@ from ledger.core.values import Entry
 from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.new_tokens import new_token
 from ledger.primitives.tokens import checked_token
-from ledger.reconciling import Reconciler
+from ledger.reads.reader import Reader
+from ledger.reads.total import Total
 from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
-from ledger.totals.reader import Reader
-from ledger.totals.total import Total
-from ledger.writing.plan import Change
-from ledger.writing.writer import Writer
+from ledger.writes.entry_plan import Change
+from ledger.writes.reconciliation import Reconciler
+from ledger.writes.writer import Writer
 
 
 class Records(Protocol):

@@ -51,7 +51,7 @@ from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected
-from ledger.writing.plan import checked_key
+from ledger.writes.entry_plan import checked_key
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 

@@ -18,7 +18,7 @@ from ledger.core.reconciliation import Reconciled, reconciled_of, record_item
 from ledger.primitives.counters.counter import ReconcileOutcome
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put, Rejected
-from ledger.writing.plan import checked_key
+from ledger.writes.entry_plan import checked_key
 
 RECOUNT_PREFIX = f"{COUNT_PREFIX}-recount~"
 

@@ -10,8 +10,8 @@ from support.engines import ENGINES
 
 from ledger import Ledger
 from ledger.core.errors import FeedBehind, InvalidInput
-from ledger.feed.cursors import of_text, to_text
 from ledger.local import LocalGlobalTable
+from ledger.reads.feed.cursors import of_text, to_text
 
 pytestmark = pytest.mark.slow
 

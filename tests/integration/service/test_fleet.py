@@ -18,11 +18,11 @@ from ledger.http.service.access.tokens import TokenGrant, checked_grant
 from ledger.http.service.app import ServiceParts, create_app
 from ledger.http.service.fleet.observer import Fleet
 from ledger.http.service.gate import RequestLog
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.pipeline.core.registry import lane_entry
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.clock import SystemClock
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.sdk import SdkTransport

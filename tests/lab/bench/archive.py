@@ -24,22 +24,20 @@ from lab.bench.measuring import Measured, Meter, peak_memory
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import REGION
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
-from ledger.archive.metrics import ArchiveMetrics
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.metered import metered_places
-from ledger.archive.places.opening import open_places
-from ledger.archive.reading import ArchiveReader
 from ledger.core.entry import entry_id, entry_item, key_of, net_item
 from ledger.core.errors import LedgerError
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.values import Entry, NetChange
+from ledger.reads.archive.metrics import ArchiveMetrics
+from ledger.reads.archive.places.opening import ReplicatedPlace, metered_places, open_places
+from ledger.reads.archive.reader import ArchiveReader
+from ledger.reads.history import HistoryRange, history
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
-from ledger.totals.history import HistoryRange, history
 
 STAGES = ("archive", "history", "verify")
 FIGURES = ("s", "CPU s", "peak MB")
@@ -58,7 +56,7 @@ class Run:
     counters: tuple[str, ...]
     size: int
     has_notes: bool
-    places: Copies
+    places: ReplicatedPlace
     archiver: Archiver
     rules: MergeRules
     clock: SystemClock = field(default_factory=SystemClock)
@@ -195,7 +193,12 @@ async def stages(round_: Round) -> Measured:
                 compactor={"fold_max": size, "fold_min": 1},
             )
             run = Run(
-                counters, size, options["has_notes"], Copies(places), archiver, rules_of(settings)
+                counters,
+                size,
+                options["has_notes"],
+                ReplicatedPlace(places),
+                archiver,
+                rules_of(settings),
             )
             found = await run.stage("archive", lambda meter: run.archive(folds, meter))
             size_of_all = summed(registry, "compactor_archive_bytes_total")

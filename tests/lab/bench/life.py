@@ -20,11 +20,11 @@ from lab.bench.usual_merge import merge_once
 from ledger.core.errors import LedgerError, LocalTableError
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
-from ledger.ledger import Ledger
 from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
+from ledger.session.ledger import Ledger
 
 HOLD_SECONDS = 0.3
 LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05

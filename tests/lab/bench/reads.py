@@ -6,8 +6,8 @@ from lab.bench.measuring import Measured, memory_bytes
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import MERGED_TOTAL, counter_name, expected_total, merged_name
 from ledger.core.errors import LedgerError
-from ledger.ledger import Ledger
-from ledger.totals.total import Total
+from ledger.reads.total import Total
+from ledger.session.ledger import Ledger
 
 
 async def total(round_: Round) -> Measured:

@@ -21,8 +21,8 @@ from lab.bench.scale_stages import FIGURES
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
-from ledger.ledger import Ledger
 from ledger.runtime.gc import tune_gc
+from ledger.session.ledger import Ledger
 
 READ_AT_ONCE = 8
 """Totals: the engine reads one page after the other, of the hottest counters a megabyte each."""

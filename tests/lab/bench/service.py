@@ -23,10 +23,10 @@ from ledger.http.service.access.token_file import create_token
 from ledger.http.service.access.tokens import SCOPES, checked_grant
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.server import Running, ServerInstance
-from ledger.ledger import Ledger
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.tasks import background_tasks
+from ledger.session.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from lab.bench.measuring import Measured, memory_bytes
 from lab.bench.plain import amount
 from lab.bench.rounds import Round
 from ledger.core.entry import Item
-from ledger.ledger import Ledger
 from ledger.primitives.versions import ConditionGuard
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.services import Services
-from ledger.writing.asked import ChangeLike
-from ledger.writing.plan import Change
+from ledger.session.ledger import Ledger
+from ledger.writes.change_list import ChangeLike
+from ledger.writes.entry_plan import Change
 
 _clock = SystemClock()
 SAMPLES = 60

@@ -19,8 +19,8 @@ from ledger.core.errors import (
 from ledger.core.values import Entry
 from ledger.demo.harness.checker import Outcome
 from ledger.demo.harness.tagged import TaggedChange, amount, digits
-from ledger.totals.total import Total
-from ledger.writing.plan import Change
+from ledger.reads.total import Total
+from ledger.writes.entry_plan import Change
 
 Kind = Literal["record", "keyed", "many", "together", "retry", "total"]
 

@@ -14,7 +14,7 @@ from lab.chaos.calls import CALL, make
 from lab.harness.child import input_lines, send_value
 from ledger.core.errors import StoreError
 from ledger.demo.harness.config import read_config
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 
 OPEN_PAUSE_SECONDS = 0.5

@@ -32,11 +32,11 @@ from ledger.core.errors import LedgerError
 from ledger.demo.harness.config import write_config
 from ledger.demo.harness.table import TestTable, open_table
 from ledger.demo.harness.totals import read_totals
-from ledger.ledger import Ledger
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
+from ledger.session.ledger import Ledger
 
 BACKLOG_MAX = 200_000
 """Messages that may wait at a rate that is not held; beyond them the producer waits as well."""

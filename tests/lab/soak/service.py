@@ -19,9 +19,9 @@ from ledger.http.client.record_calls import unknown
 from ledger.http.client.requests import Request, counter_path, named
 from ledger.http.wire import schemas
 from ledger.http.wire.values import entry_of
+from ledger.reads.total import Total
 from ledger.runtime.clock import Clock
-from ledger.totals.total import Total
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 UNREAD = (StoreError, ReadTooSlow, NotSent)
 """What a read may end with while something is wrong."""

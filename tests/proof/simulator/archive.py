@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import Item
 from ledger.core.errors import ArchiveError
 from ledger.demo.harness.tagged import digits
+from ledger.reads.archive.places.memory import MemoryPlace
 from proof.simulator.process import Process
 from proof.simulator.store import WORK_STEPS, FaultProfile
 

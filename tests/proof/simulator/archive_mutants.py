@@ -6,10 +6,10 @@ from weakref import WeakKeyDictionary
 from compactor.archive_object import ArchiveObject
 from compactor.archiver import Archiver
 from ledger.core.values import NetChange
+from ledger.reads import history
+from ledger.reads.collection import read_net
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals import history
-from ledger.totals.collection import read_net
 from proof.simulator.mutant import Mutant
 from proof.simulator.scenario import keeps_archive
 

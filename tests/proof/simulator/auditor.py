@@ -33,8 +33,8 @@ from decimal import Decimal
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.demo.harness.tagged import CHANGES_MAX, describe_counts, digits
+from ledger.reads.period_totals import PeriodTotals
 from ledger.testing.replicas import Replicas
-from ledger.totals.periods import PeriodTotals
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.budget_audit import NO_BUDGETS, BudgetAudit, BudgetRules
 from proof.simulator.correction_audit import CorrectionAudit

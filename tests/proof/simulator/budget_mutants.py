@@ -32,7 +32,7 @@ from ledger.budgets.spend_record import SpendRecord, View
 from ledger.core.entry import Key
 from ledger.core.values import Entry
 from ledger.store.writes import Put, Update
-from ledger.writing import plan as planning
+from ledger.writes import entry_plan as planning
 from proof.simulator.budgets import has_windows, keeps_budgets
 from proof.simulator.mutant import Mutant
 

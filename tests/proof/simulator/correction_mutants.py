@@ -7,8 +7,8 @@ from compactor import merge_plan
 from compactor.merge_plan import MergeRules, Observation
 from ledger.core import once
 from ledger.core.entry import Item
-from ledger.earlier import EarlierCalls, Made
-from ledger.reversing import Reverser
+from ledger.writes.earlier_calls import EarlierCalls, Made
+from ledger.writes.reversal import Reverser
 from proof.simulator.correctors import is_correcting, is_losing
 from proof.simulator.mutant import Mutant, worlds_from
 

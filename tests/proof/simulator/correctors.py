@@ -26,9 +26,9 @@ from ledger.core.errors import (
     ReadTooSlow,
 )
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from proof.simulator.correction_audit import COUNTED, REVERSED
 from proof.simulator.forger import signing

@@ -22,7 +22,7 @@ from ledger.budgets.spender import Spender
 from ledger.core.entry import ADJUSTED, GRANT, Key
 from ledger.store.conditions import Equals, Has
 from ledger.store.writes import Put, Update
-from ledger.writing.plan import Planned
+from ledger.writes.entry_plan import PlannedEntry
 from proof.simulator.budget_mutants import budget_mutant
 from proof.simulator.budgets import NAMES, has_windows, keeps_budgets, lets_through
 from proof.simulator.budgets import let_through as let_through_of
@@ -123,7 +123,7 @@ def unmarked(key: Key, spend: SpendRecord, written: tuple[GrantName, ...]) -> Up
     return replace(marked, set={ADJUSTED: marked.set[ADJUSTED]}, condition=Has(GRANT))
 
 
-def conditional_by_key(planned: Planned) -> bool:
+def conditional_by_key(planned: PlannedEntry) -> bool:
     """Put again whatever has no key, and is no hold."""
     spending = planned.entry.spending
     return planned.keyed or (spending is not None and spending.hold is not None)
@@ -226,7 +226,7 @@ LIMIT_MUTANTS = (
         "what was let through is not put again over what is there",
         "its mark is gone, and it is charged twice",
         30,
-        (Planned, "is_conditional", property(conditional_by_key)),
+        (PlannedEntry, "is_conditional", property(conditional_by_key)),
         worlds=worlds_from(103_900, lets_late_through),
     ),
     budget_mutant(

@@ -22,13 +22,13 @@ from compactor import (
 from compactor.own_folds import OwnFold
 from ledger.contract import contract_writer, view
 from ledger.core import contract_item, keys
+from ledger.reads import collection, reader
 from ledger.runtime.clock import ElapsedTime
 from ledger.settings import Settings
-from ledger.totals import collection, reader
-from ledger.writing import large_write, planner, sender, writer
-from ledger.writing import plan as planning
-from ledger.writing.plan import Planned
-from ledger.writing.sender import EachSending, Sender
+from ledger.writes import bulk_write, planner, sender, writer
+from ledger.writes import entry_plan as planning
+from ledger.writes.entry_plan import PlannedEntry
+from ledger.writes.sender import EachSending, Sender
 from proof.simulator import mutations, run
 from proof.simulator.archive_mutants import ARCHIVE_MUTANTS
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
@@ -64,7 +64,7 @@ _MUTANTS = (
         (
             (Sender, "put", mutations.add_to_one_item),
             (Sender, "each", mutations.add_and_report),
-            (large_write, "send_all", mutations.add_each),
+            (bulk_write, "send_all", mutations.add_each),
         ),
     ),
     Mutant(
@@ -220,7 +220,7 @@ _MUTANTS = (
         (
             (planning, "check_horizon", mutations.no_horizon),
             (sender, "latest_repeat", mutations.never),
-            (Planned, "put", property(mutations.put_any_time)),
+            (PlannedEntry, "put", property(mutations.put_any_time)),
         ),
     ),
     Mutant(
@@ -228,7 +228,7 @@ _MUTANTS = (
         "no request is sent whose signature is later than the retry horizon",
         "the same, by a writer that freezes between its look at the clock and its request",
         120,
-        ((Planned, "put", property(mutations.put_any_time)),),
+        ((PlannedEntry, "put", property(mutations.put_any_time)),),
     ),
     Mutant(
         "one-for-all",
@@ -243,7 +243,7 @@ _MUTANTS = (
         "a retry after the shards have grown puts its change into another shard: counted twice",
         120,
         (
-            (planner, "plan", mutations.plan_by_today),
+            (planner, "plan_entry", mutations.plan_by_today),
             (planner, "replan", mutations.replan_by_today),
         ),
     ),

@@ -26,6 +26,9 @@ from ledger.core.entry import entry_item, net_item
 from ledger.core.errors import DamagedItem, StoreError
 from ledger.core.fold import Collection
 from ledger.core.values import Entry, NetChange
+from ledger.reads import collection
+from ledger.reads.collection import CollectionRead, ReadProgress, read_net
+from ledger.reads.total import Total
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
@@ -46,12 +49,9 @@ from ledger.store.writes import (
     Unknown,
     Update,
 )
-from ledger.totals import collection
-from ledger.totals.collection import CollectionRead, Progress, read_net
-from ledger.totals.total import Total
-from ledger.writing.plan import Change, Planned, replan
-from ledger.writing.plan import plan as plan_change
-from ledger.writing.sender import EachSending, ReportResult, Sender
+from ledger.writes.entry_plan import Change, PlannedEntry, replan
+from ledger.writes.entry_plan import plan_entry as plan_change
+from ledger.writes.sender import EachSending, ReportResult, Sender
 from proof.simulator import scenario
 from proof.simulator.scenario import Scenario
 from proof.simulator.store import SimStore
@@ -262,7 +262,7 @@ def unsettled_rules(*args: Any, **options: Any) -> MergeRules:
     return replace(_rules_of(*args, **options), settle=0.0)
 
 
-async def add_to_one_item(self: Sender, planned: Planned) -> Entry:
+async def add_to_one_item(self: Sender, planned: PlannedEntry) -> Entry:
     """Count in a single item per counter, as is usual without regions."""
     entry = planned.entry
     update = Update((entry.counter, "sum"), add={"change": {"N": amounts.to_text(entry.change)}})
@@ -272,20 +272,20 @@ async def add_to_one_item(self: Sender, planned: Planned) -> Entry:
     return entry
 
 
-async def add_each(self: Sender, planned: list[Planned]) -> list[Entry]:
+async def add_each(self: Sender, planned: list[PlannedEntry]) -> list[Entry]:
     """Count each in the single item of its counter."""
     return [await add_to_one_item(self, change) for change in planned]
 
 
-async def add_and_report(self: Sender, planned: list[Planned], report: ReportResult) -> None:
+async def add_and_report(self: Sender, planned: list[PlannedEntry], report: ReportResult) -> None:
     """Count each in the single item of its counter, and report it."""
     for change in planned:
         report(change, await add_to_one_item(self, change))
 
 
 def settled_together(
-    self: EachSending, sent: Sequence[Planned], answer: Sequence[Outcome | StoreError]
-) -> list[Planned]:
+    self: EachSending, sent: Sequence[PlannedEntry], answer: Sequence[Outcome | StoreError]
+) -> list[PlannedEntry]:
     """Take all of several for written where one was."""
     written = Applied() in answer
     return _settled(self, sent, [Applied()] * len(sent) if written else answer)
@@ -305,7 +305,7 @@ def any_region_candidates(
 
 async def read_on(
     store: Store,
-    progress: Progress,
+    progress: ReadProgress,
     elapsed: ElapsedTime,
     read_deadline: float,
     *,
@@ -331,29 +331,29 @@ def no_horizon(entry: Entry, at: datetime, *, settings: Settings, now: datetime)
     """Repeat an id however old it is."""
 
 
-def put_any_time(planned: Planned) -> Put:
+def put_any_time(planned: PlannedEntry) -> Put:
     """Make a frozen writer sign its request whenever it wakes up."""
     return Put(planned.item, condition=Absent())
 
 
-def plan_by_today(change: Change, **facts: Any) -> Planned:
+def plan_by_today(change: Change, **facts: Any) -> PlannedEntry:
     """Plan a change for the shard that an entry made now would lie in."""
     return _in_todays_shard(plan_change(change, **facts), facts["settings"], facts["now"])
 
 
-def replan_by_today(entry: Entry, **facts: Any) -> Planned:
+def replan_by_today(entry: Entry, **facts: Any) -> PlannedEntry:
     """Plan to write an entry again, in the shard that one made now would lie in."""
     return _in_todays_shard(replan(entry, **facts), facts["settings"], facts["now"])
 
 
-def _in_todays_shard(planned: Planned, settings: Settings, now: datetime) -> Planned:
+def _in_todays_shard(planned: PlannedEntry, settings: Settings, now: datetime) -> PlannedEntry:
     counter, id_ = planned.entry.counter, planned.entry.id
     shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
     entry = replace(planned.entry, shard=shard)
     return planned._replace(entry=entry, item=entry_item(entry))
 
 
-def never(planned: Sequence[Planned]) -> datetime:
+def never(planned: Sequence[PlannedEntry]) -> datetime:
     """Return when it is too late to repeat these."""
     del planned
     return datetime.max.replace(tzinfo=UTC)

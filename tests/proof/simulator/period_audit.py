@@ -18,8 +18,8 @@ from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.periods import PeriodRule, rule_of
 from ledger.demo.harness.tagged import digits
+from ledger.reads.period_totals import By, PeriodTotals
 from ledger.settings import Settings
-from ledger.totals.periods import By, PeriodTotals
 from proof.simulator.clocks import START
 
 _QUARTER = timedelta(minutes=15)

@@ -9,9 +9,9 @@ from typing import Any
 
 from ledger.core import ids
 from ledger.core.periods import Axis, Borders, PeriodRule, Periods
+from ledger.reads.collection import CollectionRead, read_net
+from ledger.reads.reader import Reader
 from ledger.settings import Settings
-from ledger.totals.collection import CollectionRead, read_net
-from ledger.totals.reader import Reader
 from proof.simulator.mutant import Mutant
 from proof.simulator.scenario import keeps_periods
 

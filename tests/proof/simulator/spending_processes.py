@@ -21,9 +21,9 @@ from ledger.core.errors import (
     NotSent,
 )
 from ledger.core.keys import BUDGET_PREFIX
-from ledger.ledger import Ledger, budget_parts
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger, budget_parts
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome, Write

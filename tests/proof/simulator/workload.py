@@ -30,16 +30,16 @@ from ledger.core.errors import (
 from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.demo.harness.tagged import digits
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.primitives.leases.lease_rules import lease_key
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 from proof.simulator.correctors import Correctors
 from proof.simulator.forger import Forger, signing
 from proof.simulator.leaders import Leaders

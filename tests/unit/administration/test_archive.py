@@ -13,14 +13,14 @@ from support.ledgers import HOME, WEST
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault, archived_in
 from ledger.administration.archive.cleanup import erase_notes, sweep
 from ledger.administration.archive.rebuild import Rebuild, RebuildResult
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged, InvalidInput
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 
 COUNTERS = ("one", "two")
 
@@ -42,11 +42,11 @@ async def filled(world: ArchivedWorld, *, rounds: int = 4) -> list[Entry]:
 
 
 async def checked(
-    world: ArchivedWorld, places: Copies | None = None
+    world: ArchivedWorld, places: ReplicatedPlace | None = None
 ) -> tuple[Any, list[ArchiveFault]]:
     """Check the archive of a world."""
     wrong: list[ArchiveFault] = []
-    places = places or Copies([world.place])
+    places = places or ReplicatedPlace([world.place])
     check = ArchiveCheck(world.world.regions.replicas, HOME, places, wrong.append)
     await check.run(COUNTERS)
     return check, wrong
@@ -74,7 +74,7 @@ async def test_each_flipped_byte_is_named() -> None:
         flipped = bytearray(data)
         flipped[at] ^= 1 << random.randrange(8)
         copy.objects[name] = bytes(flipped)
-        _, wrong = await checked(world, Copies([world.place, copy]))
+        _, wrong = await checked(world, ReplicatedPlace([world.place, copy]))
         assert any(name in each.where and copy.url in each.where for each in wrong), at
 
 
@@ -85,7 +85,7 @@ async def test_a_missing_object_and_another_net_are_named() -> None:
     copy = MemoryPlace("file:///copy")
     copy.objects |= world.place.objects
     del copy.objects[min(copy.objects)]
-    _, wrong = await checked(world, Copies([world.place, copy]))
+    _, wrong = await checked(world, ReplicatedPlace([world.place, copy]))
     assert wrong
     assert all(copy.url in each.where for each in wrong)
     plain = world.world.instance("plain", settings=compactor_settings(fold_min=1))
@@ -103,7 +103,7 @@ async def test_sweep_removes_what_no_net_names() -> None:
     named = dict(world.place.objects)
     lost = raced(world.place.objects)
     world.place.objects |= lost
-    places, replicas = Copies([world.place]), world.world.regions.replicas
+    places, replicas = ReplicatedPlace([world.place]), world.world.regions.replicas
     young = await sweep(replicas, places, home=HOME, now=world.world.clock.now())
     assert (young.removed, young.kept) == (0, len(world.place.objects))
     later = world.world.clock.now() + timedelta(days=2)
@@ -121,7 +121,7 @@ async def test_sweep_keeps_what_nothing_else_has() -> None:
     """Of a table that is not rebuilt yet, or has lost a net, each object stays."""
     world = ArchivedWorld()
     await filled(world, rounds=2)
-    kept, places = dict(world.place.objects), Copies([world.place])
+    kept, places = dict(world.place.objects), ReplicatedPlace([world.place])
     later = world.world.clock.now() + timedelta(days=2)
     swept = await sweep(World().regions.replicas, places, home=HOME, now=later)
     assert (swept.removed, swept.kept, swept.only_here) == (0, len(kept), len(kept))
@@ -135,7 +135,9 @@ async def test_sweep_removes_what_the_table_still_has() -> None:
     for entry in made:
         other.regions.put(HOME, entry_item(entry))
     later = world.world.clock.now() + timedelta(days=2)
-    swept = await sweep(other.regions.replicas, Copies([world.place]), home=HOME, now=later)
+    swept = await sweep(
+        other.regions.replicas, ReplicatedPlace([world.place]), home=HOME, now=later
+    )
     assert swept.only_here == 0
     assert not world.place.objects
 
@@ -148,7 +150,7 @@ async def test_an_object_that_one_place_lacks_is_read_in_another() -> None:
     first.objects |= second.objects
     lost = raced(world.place.objects)
     second.objects |= lost
-    places, later = Copies([first, second]), world.world.clock.now() + timedelta(days=2)
+    places, later = ReplicatedPlace([first, second]), world.world.clock.now() + timedelta(days=2)
     swept = await sweep(world.world.regions.replicas, places, home=HOME, now=later)
     assert swept.removed == len(lost)
     assert first.objects == second.objects
@@ -166,10 +168,10 @@ async def test_what_a_killed_process_left_in_one_place_is_no_damage(lacks: int) 
     for number, copy in enumerate(copies):
         copy.objects |= world.place.objects
         copy.objects |= {} if number == lacks else lost
-    check, wrong = await checked(world, Copies(copies))
+    check, wrong = await checked(world, ReplicatedPlace(copies))
     assert (wrong, check.left_over) == ([], 1)
     later = world.world.clock.now() + timedelta(days=2)
-    swept = await sweep(world.world.regions.replicas, Copies(copies), home=HOME, now=later)
+    swept = await sweep(world.world.regions.replicas, ReplicatedPlace(copies), home=HOME, now=later)
     assert (swept.left_over, swept.removed) == (1, 1)
     assert copies[0].objects == copies[1].objects == world.place.objects
 
@@ -191,10 +193,14 @@ async def test_only_what_was_asked_for_is_left_over() -> None:
     """Where single counters are checked, segments of others are not taken for left over."""
     world = ArchivedWorld()
     made = await filled(world)
-    check = ArchiveCheck(world.world.regions.replicas, HOME, Copies([world.place]), lambda _: None)
+    check = ArchiveCheck(
+        world.world.regions.replicas, HOME, ReplicatedPlace([world.place]), lambda _: None
+    )
     await check.run(COUNTERS[:1])
     assert (check.entries, check.left_over) == (len(made) / 2, 0)
-    whole = ArchiveCheck(world.world.regions.replicas, HOME, Copies([world.place]), lambda _: None)
+    whole = ArchiveCheck(
+        world.world.regions.replicas, HOME, ReplicatedPlace([world.place]), lambda _: None
+    )
     await whole.whole(archived_in(world.world.regions.replicas[HOME]))
     assert (whole.entries, whole.collections, whole.left_over) == (len(made), 2, 0)
 
@@ -205,7 +211,7 @@ async def test_erased_notes() -> None:
     made = await filled(world, rounds=2)
     copy = MemoryPlace("file:///copy")
     copy.objects |= world.place.objects
-    places, home = Copies([world.place, copy]), world.world.regions.replicas[HOME]
+    places, home = ReplicatedPlace([world.place, copy]), world.world.regions.replicas[HOME]
     gone = [entry for entry in made if entry.counter == "one"][1:3]
     ids = [entry.id for entry in gone]
     assert await erase_notes(home, places, "one", ids, shards=1) == 2
@@ -227,12 +233,12 @@ async def test_erased_notes() -> None:
 
 
 async def rebuilt(
-    world: ArchivedWorld, target: World, places: Copies | None = None
+    world: ArchivedWorld, target: World, places: ReplicatedPlace | None = None
 ) -> RebuildResult:
     """Rebuild the collections of a world's archive in another."""
     rebuild = Rebuild(
         target.regions.replicas[HOME],
-        places or Copies([world.place]),
+        places or ReplicatedPlace([world.place]),
         world.settings,
         target.clock.now(),
         Random(1),  # noqa: S311 (repeatable)

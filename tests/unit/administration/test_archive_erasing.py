@@ -7,12 +7,12 @@ from support.ledgers import HOME
 
 from ledger.administration.archive.cleanup import erase_notes
 from ledger.administration.archive.rebuild import Rebuild
-from ledger.archive.places.copies import Copies
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Write
 
@@ -22,7 +22,7 @@ SECRET = "of Ms Smith, Main Street"
 async def erase(world: ArchivedWorld, entry: str) -> int:
     """Erase a note; return how many there were."""
     home = world.world.regions.replicas[HOME]
-    count = await erase_notes(home, Copies([world.place]), "one", [entry], shards=1)
+    count = await erase_notes(home, ReplicatedPlace([world.place]), "one", [entry], shards=1)
     world.world.regions.deliver()
     return count
 
@@ -79,7 +79,7 @@ async def test_a_rebuild_after_an_erasure_knows_the_reversal() -> None:
     await erase(world, reversal.id)
     home = target.regions.replicas[HOME]
     now, random = target.clock.now(), target.random
-    await Rebuild(home, Copies([world.place]), world.settings, now, random).run()
+    await Rebuild(home, ReplicatedPlace([world.place]), world.settings, now, random).run()
     assert SECRET not in shown(target)
     async with Ledger(
         world.settings,
@@ -118,6 +118,8 @@ async def test_an_erasure_without_an_answer_is_to_be_repeated() -> None:
     _, reversal = await reversed_entry(world)
     home = world.world.regions.replicas[HOME]
     with pytest.raises(OutcomeUnknown, match="repeat the call"):
-        await erase_notes(SilentStore(home), Copies([world.place]), "one", [reversal.id], shards=1)
+        await erase_notes(
+            SilentStore(home), ReplicatedPlace([world.place]), "one", [reversal.id], shards=1
+        )
     await erase(world, reversal.id)
     assert SECRET not in shown(world.world)

@@ -14,11 +14,11 @@ from ledger.administration.archive.check import (
     archived_in,
 )
 from ledger.administration.archive.cleanup import sweep
-from ledger.archive import objects
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core.entry import Item
 from ledger.core.keys import net_sort_key
+from ledger.reads.archive import objects
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.runtime.output import utc_text
 
 NET = ("one", net_sort_key(1))
@@ -43,7 +43,7 @@ async def wrong_in(
 ) -> list[ArchiveFault]:
     """Return what a check of all collections, or of one, says is wrong."""
     wrong: list[ArchiveFault] = []
-    copies, replicas = Copies(places or [world.place]), world.world.regions.replicas
+    copies, replicas = ReplicatedPlace(places or [world.place]), world.world.regions.replicas
     check = ArchiveCheck(replicas, HOME, copies, wrong.append)
     if whole:
         await check.whole(archived_in(replicas[HOME]))
@@ -115,7 +115,7 @@ async def test_what_a_restore_took_back_is_not_wrong(
         world.world.regions.replicas,
         RestoredCollection(begun + after, begun + until),
     )
-    check = ArchiveCheck(replicas, HOME, Copies([world.place]), wrong.append, [restored])
+    check = ArchiveCheck(replicas, HOME, ReplicatedPlace([world.place]), wrong.append, [restored])
     await check.run(["one"])
     assert [f"folded at {utc_text(begun)} or within" in each.text for each in wrong] == (
         [True] * is_wrong
@@ -179,7 +179,7 @@ async def test_sweep_keeps_a_chain_that_was_ended() -> None:
     world = ArchivedWorld()
     former = await begun_again(world)
     later = world.world.clock.now() + timedelta(days=2)
-    places, replicas = Copies([world.place]), world.world.regions.replicas
+    places, replicas = ReplicatedPlace([world.place]), world.world.regions.replicas
     swept = await sweep(replicas, places, home=HOME, now=later)
     assert (swept.removed, swept.only_here) == (0, len(former))
     assert former <= set(world.place.objects)

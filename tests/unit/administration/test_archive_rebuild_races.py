@@ -8,10 +8,10 @@ from support.compacting import World
 from support.ledgers import HOME
 
 from ledger.administration.archive.rebuild import Rebuild, RebuildResult
-from ledger.archive.places.copies import Copies
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.keys import net_sort_key
+from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Outcome, Put, Unknown, Write
@@ -50,7 +50,7 @@ async def archived_world(*changes: int) -> tuple[ArchivedWorld, Item]:
 async def rebuild(world: ArchivedWorld, store: Store) -> RebuildResult:
     """Rebuild the archive of a world in a store."""
     random = Random(1)  # noqa: S311 (repeatable)
-    now, places = world.world.clock.now(), Copies([world.place])
+    now, places = world.world.clock.now(), ReplicatedPlace([world.place])
     return await Rebuild(store, places, world.settings, now, random).run()
 
 

@@ -21,10 +21,10 @@ from ledger.administration.estimate import (
 )
 from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.metrics import Metrics, summed
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.testing import MemoryGlobalTable

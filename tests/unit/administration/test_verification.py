@@ -18,7 +18,7 @@ from ledger.core.index import IndexState, attributes_of
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.testing.clock import START, ManualClock
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 REGIONS = (HOME, WEST, SOUTH)
 AGE = timedelta(hours=1)

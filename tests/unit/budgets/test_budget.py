@@ -38,7 +38,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
-from ledger.ledger import budget_parts
+from ledger.session.ledger import budget_parts
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get, Page, Query
 from ledger.store.writes import Outcome, Put, Rejected, Unknown, Write

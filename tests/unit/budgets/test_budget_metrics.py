@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from ledger import Table
 from ledger.budgets.spend_request import Refused
 from ledger.core.errors import LedgerError, OutcomeUnknown, Unreachable
-from ledger.opening import GivenConnections
 from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.writes import Unknown, Write
 from ledger.testing import MemoryGlobalTable
 

@@ -45,8 +45,8 @@ from ledger.core.clock_offset import ClockOffset, RegionTime
 from ledger.core.contract import Terms, seconds_to_wait, stricter
 from ledger.core.entry import Item, key_of
 from ledger.core.errors import ClockOff
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.settings.live import LiveSettings
 from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START

@@ -20,7 +20,7 @@ from ledger.budgets.spend_record import spend_of
 from ledger.budgets.spend_request import Granted
 from ledger.core.entry import Item, key_of
 from ledger.core.errors import BudgetMissing, ContractStale, DamagedItem, Unreachable
-from ledger.ledger import budget_parts
+from ledger.session.ledger import budget_parts
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Action, EachOutcome, Outcome, Rejected, Unknown, Write

@@ -45,7 +45,7 @@ from ledger.core.errors import BudgetUndecided, DamagedItem, Unreachable
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.testing.clock import START
-from ledger.testing.manual import nothing
+from ledger.testing.replicas import nothing
 
 GRANT = GrantName(AT_HOME, 2)
 LATE = LIFE + 1 + 1 + 1

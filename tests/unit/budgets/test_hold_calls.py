@@ -18,7 +18,7 @@ from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.errors import InvalidInput, LedgerError, OutcomeUnknown, StateConflict
 from ledger.core.ids import EPOCH
-from ledger.ledger import budget_parts
+from ledger.session.ledger import budget_parts
 from ledger.store.reads import Get
 from ledger.store.writes import Outcome, Rejected, Unknown, Update, Write
 from ledger.testing import MemoryGlobalTable

@@ -19,8 +19,8 @@ from compactor import Compactor
 from ledger.commands import archive, export, history, verify
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.settings.model import CONTRACTED
 

@@ -23,9 +23,9 @@ from ledger.core.errors import (
     LedgerError,
 )
 from ledger.core.periods import PeriodRule
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.testing.clock import ManualClock
 

@@ -32,7 +32,7 @@ NEVER_FOR_HELP = {
     "ledger.demo",
     "lab",
     "proof",
-    "ledger.ledger",
+    "ledger.session.ledger",
     "ledger.local",
     "ledger.pipeline",
     "ledger.settings",

@@ -20,7 +20,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 
 ENTRY = Entry("shop", "2026-11-20T00:00:00.000000Z#0000000000000001", Decimal(3))
 

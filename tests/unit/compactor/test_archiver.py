@@ -18,20 +18,20 @@ from compactor.archiver import Archiver, PendingSegment, check_places, settled_u
 from compactor.merge_plan import MergeRules, Observation
 from compactor.metrics import CompactorMetrics
 from compactor.observation import CollectionViews
-from ledger.archive import objects
-from ledger.archive.access import archived_of
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
-from ledger.archive.reading import ArchiveReader
 from ledger.core.archive_pointers import CHAIN_BYTES
 from ledger.core.entry import entry_item
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, EntryIds, sort_key
 from ledger.core.values import Entry, NetChange
+from ledger.reads.archive import objects
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.reader import ArchiveReader
+from ledger.reads.history import HistoryRange, history
 from ledger.runtime.services import Services
 from ledger.testing.clock import ManualClock
-from ledger.totals.history import HistoryRange, history
 
 REGIONS = (HOME, WEST, SOUTH)
 RULES = MergeRules(home=HOME, settle=10, fold_max=10, fold_min=1, fold_age=60, prune_min=1)
@@ -46,7 +46,7 @@ async def whole_history(
         HistoryRange(counter),
         consistent=True,
         page_size=2,
-        archive=ArchiveReader(Copies(places)),
+        archive=ArchiveReader(ReplicatedPlace(places)),
     )
     return [entry async for entry in found]
 
@@ -67,7 +67,7 @@ async def test_history_outlives_merging() -> None:
     assert not world.shown(WEST).entries
     net = world.shown(WEST).net
     assert archived_of(net, "counter").number == 4
-    reader = ArchiveReader(Copies([place]))
+    reader = ArchiveReader(ReplicatedPlace([place]))
     segments = [segment async for segment in reader.walk("counter", archived_of(net, "counter"))]
     assert [segment.number for segment in segments] == [4, 3, 2, 1]
     assert segments[-1].previous == bytes(CHAIN_BYTES)

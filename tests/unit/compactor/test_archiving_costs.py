@@ -8,7 +8,7 @@ from support.compacting import World, compactor_settings
 from support.ledgers import HOME, seeded
 
 from compactor.job import Compactor
-from ledger.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.runtime.metrics import Metrics, summed
 from ledger.runtime.services import Services
 from ledger.store.wrappers.metered import MeteredStore

@@ -8,11 +8,11 @@ from support.compacting import Instance, World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
-from ledger.archive.reading import ArchiveReader
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.reader import ArchiveReader
+from ledger.reads.history import HistoryRange, history
 from ledger.store.wrappers.faults import Fault, FaultCall, NeverArrived
-from ledger.totals.history import HistoryRange, history
 
 REGIONS = (HOME, WEST, SOUTH)
 STEPS_MAX = 400
@@ -79,7 +79,7 @@ async def survives(at: int) -> bool:
         await world.run_once(other)
         assert world.is_right(), at
     wrong: list[ArchiveFault] = []
-    check = ArchiveCheck(world.regions.replicas, HOME, Copies([place]), wrong.append)
+    check = ArchiveCheck(world.regions.replicas, HOME, ReplicatedPlace([place]), wrong.append)
     await check.run(["counter"])
     assert wrong == [], at
     assert check.entries == len(made)
@@ -88,7 +88,7 @@ async def survives(at: int) -> bool:
             world.regions.replicas[region],
             HistoryRange("counter"),
             consistent=True,
-            archive=ArchiveReader(Copies([place])),
+            archive=ArchiveReader(ReplicatedPlace([place])),
         )
         assert [entry.id async for entry in found] == sorted(made), at
     assert not world.shown(WEST).entries, at

@@ -34,10 +34,6 @@ from compactor.observation import ReadExtent, observe
 from compactor.pass_terms import PassTerms, rules_of
 from compactor.preview import explain_preview
 from compactor.report import CompactorReport
-from ledger.archive.access import archived_of
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
-from ledger.archive.reading import ArchiveReader
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
 from ledger.budgets.rights import GrantName, Rights
 from ledger.budgets.rights_items import read_budget
@@ -45,6 +41,10 @@ from ledger.budgets.rights_plan import create, send
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.reader import ArchiveReader
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -115,7 +115,7 @@ async def test_what_a_grant_paid_for_is_archived_once_it_is_closed() -> None:
         assert (await world.run_once(one)).is_success
         assert world.is_right()
     net = world.shown(HOME).net
-    reader = ArchiveReader(Copies([place]))
+    reader = ArchiveReader(ReplicatedPlace([place]))
     segments = [segment async for segment in reader.walk("counter", archived_of(net, "counter"))]
     assert [len(segment.lines) for segment in segments] == [4]
     assert not world.shown(HOME).entries

@@ -18,8 +18,8 @@ from ledger.core.values import Entry
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost
-from ledger.writing.plan import Change
-from ledger.writing.writer import Writer
+from ledger.writes.entry_plan import Change
+from ledger.writes.writer import Writer
 
 OFF = 700.0
 SETTINGS = Settings(

@@ -16,7 +16,7 @@ from ledger.core.entry import entry_id, entry_item
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.testing.clock import START, ManualClock
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 NOW = START + timedelta(hours=1)
 RULES = MergeRules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)

@@ -8,10 +8,10 @@ from support.compacting import World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.report import CompactorReport
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.ids import earliest
+from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.testing.clock import START
 
 DATES = [{"S": "soon"}, {"N": "20260101"}]

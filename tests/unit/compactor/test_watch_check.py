@@ -20,7 +20,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultCall, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.watching.noticing import Watches
+from ledger.watches.watcher import Watches
 
 COUNTER = "counter"
 
@@ -46,7 +46,7 @@ async def test_a_pass_notices_what_it_merges(caplog: pytest.LogCaptureFixture) -
     await world.settled()
     total = world.sum[COUNTER]
     instance = world.instance(settings=watching(below=int(total) + 1))
-    with caplog.at_level(logging.WARNING, "ledger.watching"):
+    with caplog.at_level(logging.WARNING, "ledger.watches"):
         report = await world.run_once(instance)
     assert (report.folds, report.crossings) == (1, 1)
     assert "1 crossings of watches delivered" in report.sentence()

@@ -12,8 +12,8 @@ from support.importing import source_of
 
 from ledger.commands.export import FIELDS, _Csv
 from ledger.core.spreadsheets import cell_of, text_of
-from ledger.importing.form import Form
-from ledger.importing.rows import Row, read_rows
+from ledger.writes.imports.file_format import Form
+from ledger.writes.imports.rows import Row, read_rows
 
 FORMULAS = [
     *('=HYPERLINK("http://x.example","y")', "+1", "-1", "@SUM(A1)"),

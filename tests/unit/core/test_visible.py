@@ -12,7 +12,7 @@ from ledger.core.visible import is_invisible, is_visible, unclear_in
 from ledger.primitives.leases.lease_rules import own_key
 from ledger.primitives.sequences.numbers import partition_of
 from ledger.primitives.tokens import checked_token
-from ledger.writing.plan import checked_key
+from ledger.writes.entry_plan import checked_key
 
 IGNORABLE = [
     *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180F, 0x200B, 0x200F),

@@ -17,10 +17,10 @@ from support.dashboards import (
 from support.exported import exported_names, names_in
 
 from compactor.metrics import WAIT_REASONS
-from ledger.archive.metrics import DAMAGED, DONE
 from ledger.core import errors
 from ledger.http.wire.problems import TOO_MANY_REQUESTS, UNAUTHORIZED
 from ledger.pipeline.aws.invocations import SHOWN
+from ledger.reads.archive.metrics import DAMAGED, DONE
 from ledger.store.dynamodb.failures import Failure
 from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.wrappers.metered import outcome_name

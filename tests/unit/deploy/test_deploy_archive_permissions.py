@@ -21,13 +21,13 @@ from ledger.administration.archive.cleanup import SWEPT_AGE, erase_notes, sweep
 from ledger.administration.archive.rebuild import Rebuild
 from ledger.administration.templates import Role, iam_template, policy
 from ledger.administration.verification import Verification
-from ledger.archive.places.copies import Copies
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core.urls import bucket_of
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.archive.places.memory import MemoryPlace
+from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.writes import Put
 
 URLS = ("s3://kept-here/ledger/", "s3://kept-there")
@@ -185,7 +185,7 @@ async def test_the_archivist_has_just_enough() -> None:
     for place in world.places:
         place.objects |= lost
     world.forget()
-    places, clock = Copies(world.places), SystemClock()
+    places, clock = ReplicatedPlace(world.places), SystemClock()
     await Verification(world.stores, ARCHIVED, clock, lambda _: None).whole()
     check = ArchiveCheck(world.stores, HOME, places, lambda _: None)
     await check.whole(archived_in(world.stores[HOME]))

@@ -53,16 +53,9 @@ from ledger.core.ids import EntryId
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
 from ledger.core.keys import DOCTOR_PARTITION, EXPIRES, LEASE_PARTITION
 from ledger.core.values import Entry
-from ledger.feed.dynamodb import StreamsClient
 from ledger.http.webhooks.events import HookEvent
 from ledger.http.webhooks.progress_items import DUE, HookPosition, ProgressItems
 from ledger.http.webhooks.worker import LEASE as WORKER_LEASE
-from ledger.importing.form import Form
-from ledger.importing.importer import Importer
-from ledger.importing.source import open_source
-from ledger.importing.survey import StopSign, survey
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.lease import LeaseOptions
@@ -71,8 +64,11 @@ from ledger.primitives.leases.queries import list_leases
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.primitives.versions.lock import GuardOptions
+from ledger.reads.feed.dynamodb import StreamsClient
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import (
@@ -82,7 +78,11 @@ from ledger.store.writes import (
 )
 from ledger.table import Table
 from ledger.testing.clock import START, ManualClock
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
+from ledger.writes.imports.file_format import Form
+from ledger.writes.imports.importer import Importer
+from ledger.writes.imports.source import open_source
+from ledger.writes.imports.survey import StopSign, survey
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""

@@ -18,11 +18,11 @@ from ledger.core.errors import DamagedItem, KeyConflict
 from ledger.core.fold import COPIES
 from ledger.core.keys import net_sort_key
 from ledger.core.sums import SUM_PREFIX
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import START
-from ledger.writing.plan import Change
+from ledger.writes.entry_plan import Change
 
 KEY_NAMES = {"pk", "sk"}
 STRICT = SETTINGS.replace(writer={"strict": True})

@@ -13,8 +13,8 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
 )
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.table import Table
 

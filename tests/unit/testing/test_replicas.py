@@ -4,7 +4,7 @@ from random import Random
 
 from ledger.store.conditions import Equals
 from ledger.store.writes import Applied, Check, Delete, Put
-from ledger.testing.manual import ManualWorld
+from ledger.testing.replicas import ManualWorld
 
 A, B = "us-east-1", "eu-west-1"
 

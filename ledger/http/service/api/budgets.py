@@ -38,8 +38,8 @@ from ledger.http.service.openapi import asks, returns, written
 from ledger.http.service.request_models import checked_region, counter_in, entry_in
 from ledger.http.service.wait import for_change, for_total, preferred, read_within
 from ledger.http.wire.values import Fields, budget_fields, exceeded
-from ledger.ledger import budget_parts, live_settings
 from ledger.runtime.call_deadlines import reading
+from ledger.session.ledger import budget_parts, live_settings
 
 _SPEND = TypeAdapter(SpendBody)
 _HOLD = TypeAdapter(HoldBody)

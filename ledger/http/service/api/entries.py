@@ -40,9 +40,9 @@ from ledger.http.service.request_models import (
 from ledger.http.service.wait import for_change
 from ledger.http.wire.problems import NOT_PROVED
 from ledger.http.wire.values import entry_fields, reconciled_fields
-from ledger.ledger import Ledger
 from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
 from ledger.runtime.tasks import run_all
+from ledger.session.ledger import Ledger
 
 NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""

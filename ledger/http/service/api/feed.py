@@ -7,8 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from ledger.feed.page import FeedPage
-from ledger.feed.reading import awaited
 from ledger.http.service.answers import answer
 from ledger.http.service.context import allow, context_of, its_page, may_look
 from ledger.http.service.openapi import returns
@@ -16,6 +14,8 @@ from ledger.http.service.query_models import FeedQuery
 from ledger.http.service.request_models import moment
 from ledger.http.service.wait import for_total, preferred, read_within
 from ledger.http.wire.values import feed_fields
+from ledger.reads.feed.page import FeedPage
+from ledger.reads.feed.reader import wait_for_page
 
 SHARE_FOR_WAITING = 0.9
 """The part of a request's time for which an entry may be waited for; the rest is for the answer."""
@@ -39,7 +39,7 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
     wait = preferred(request)
-    page = awaited(
+    page = wait_for_page(
         partial(_page, request, asked, since),
         asked.after,
         seconds=asked.wait if wait is None else min(asked.wait, SHARE_FOR_WAITING * wait),

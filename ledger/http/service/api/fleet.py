@@ -17,7 +17,7 @@ from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import IdsQuery
 from ledger.http.service.wait import for_fleet, read_within
 from ledger.http.wire.values import total_fields
-from ledger.ledger import live_settings
+from ledger.session.ledger import live_settings
 
 
 def fleet_router(registry: CollectorRegistry) -> APIRouter:

@@ -14,8 +14,8 @@ from ledger.http.service.context import Context, allow, is_still_allowed, may_lo
 from ledger.http.service.openapi import events
 from ledger.http.service.query_models import LiveQuery
 from ledger.http.wire.values import total_fields
-from ledger.ledger import live_settings
-from ledger.totals.reader import read_seconds
+from ledger.reads.reader import read_seconds
+from ledger.session.ledger import live_settings
 
 QUIET_SECONDS = 15.0
 """After so long without an event a comment is sent, so that proxies keep the connection."""

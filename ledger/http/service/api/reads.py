@@ -22,9 +22,9 @@ from ledger.http.service.query_models import (
 from ledger.http.service.request_models import bound, counter_in, edge
 from ledger.http.service.wait import for_pages, for_total, read_within
 from ledger.http.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
-from ledger.ledger import live_settings, store_here
-from ledger.totals.history import Merged, merged_without_archive
-from ledger.totals.total import Total
+from ledger.reads.history import Merged, merged_without_archive
+from ledger.reads.total import Total
+from ledger.session.ledger import live_settings, store_here
 
 router = APIRouter(prefix="/v1", tags=["reading"])
 

@@ -44,16 +44,16 @@ from ledger.administration.diagnosis.region_client import (
 from ledger.administration.diagnosis.region_findings import local_credentials
 from ledger.core.errors import LedgerError
 from ledger.http.service.fleet.lanes import PipelineSeen, pipelines_in
-from ledger.ledger import Ledger, live_settings
+from ledger.reads.total import Total
 from ledger.runtime.clock import Clock
 from ledger.runtime.foreign import FOREIGN
 from ledger.runtime.portal import Opening
 from ledger.runtime.tasks import run_all
+from ledger.session.ledger import Ledger, live_settings
 from ledger.settings import Settings
 from ledger.store.connections import open_store
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.port import Store
-from ledger.totals.total import Total
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from anyio import Path
 from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import POISON, message, shown, truth
 
-from ledger.opening import GivenConnections
 from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.table import Table
 from ledger.testing.clock import ManualClock

@@ -18,7 +18,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, Lost, Raises
 from ledger.store.writes import BatchOutcome, BatchWrite
 from ledger.testing.clock import START
-from ledger.writing.hints import leave_hints
+from ledger.writes.hint_writer import leave_hints
 
 SCAN_EVERY = 300.0
 SPAN = SETTLE / 3

@@ -40,8 +40,8 @@ from ledger.core.values import Entry
 from ledger.http.client import Ledger
 from ledger.runtime.tasks import run_all
 from ledger.testing import ManualClock, MemoryGlobalTable
-from ledger.writing.asked import ChangeLike
-from ledger.writing.plan import Change
+from ledger.writes.change_list import ChangeLike
+from ledger.writes.entry_plan import Change
 
 RECORDS = 150
 

@@ -17,7 +17,7 @@ from ledger.core.errors import OutcomeUnknown, StateConflict
 from ledger.http.service.access.access import Access, OpenAccess
 from ledger.http.service.access.tokens import Scope, TokenGrant
 from ledger.http.wire import schemas
-from ledger.ledger import budget_parts
+from ledger.session.ledger import budget_parts
 from ledger.testing import MemoryGlobalTable
 
 SPENDS = "/v1/budgets/key%2F42/spends"

@@ -9,11 +9,11 @@ import pytest
 from support.serving import AWAY, served
 from support.tokens import token_header
 
-from ledger.feed.cursors import Cursor, to_text
-from ledger.feed.wanted import Filter
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.context import Context
 from ledger.http.wire import schemas
+from ledger.reads.feed.cursors import Cursor, to_text
+from ledger.reads.feed.wanted import Filter
 from ledger.testing import MemoryGlobalTable
 
 

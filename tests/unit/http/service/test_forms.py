@@ -32,7 +32,7 @@ from ledger.http.service.request_models import (
     moment,
     wait_of,
 )
-from ledger.writing.plan import checked_key
+from ledger.writes.entry_plan import checked_key
 
 _prefix = TypeAdapter(query_models.Prefix)
 TIME = "2026-11-21T06:50:00Z"

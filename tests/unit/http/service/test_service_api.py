@@ -37,7 +37,7 @@ from ledger.http.service.context import PAGES_AT_ONCE
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
 JSON = "application/json"

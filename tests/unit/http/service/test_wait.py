@@ -14,12 +14,12 @@ from support.silent import SilentStore
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.ids import sort_key, suffix_of
 from ledger.http.service.wait import FLEET_SECONDS_MAX
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
+from ledger.reads.reader import READ_SECONDS_MIN
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
-from ledger.totals.reader import READ_SECONDS_MIN
 
 TOTAL = "/v1/counters/c"
 READS = [

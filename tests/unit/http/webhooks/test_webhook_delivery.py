@@ -9,12 +9,12 @@ from prometheus_client import CollectorRegistry
 from support.hooks import Receiver, Sending, hook_of
 
 from ledger.core.errors import FeedBehind, LeaseLost, StoreError
-from ledger.feed.page import FeedPage
 from ledger.http.webhooks.events import HookEvent
 from ledger.http.webhooks.progress_items import HookPosition, ProgressItems
 from ledger.http.webhooks.sender import EventSender
 from ledger.http.webhooks.worker import PAGE_MAX
-from ledger.ledger import Ledger, store_here
+from ledger.reads.feed.page import FeedPage
+from ledger.session.ledger import Ledger, store_here
 from ledger.testing import MemoryGlobalTable
 
 REGIONS = ("us-east-1", "eu-west-1")

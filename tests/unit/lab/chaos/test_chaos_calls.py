@@ -16,7 +16,7 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.session.ledger import Ledger
 
 AT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 ENTRY = Entry("a", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal(10**35), "us-east-1")

@@ -24,10 +24,10 @@ from ledger.core.values import Entry
 from ledger.demo.harness import census
 from ledger.demo.harness.checker import Outcome, TaggedChecker
 from ledger.demo.harness.table import TestTable
-from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Delete, Put

@@ -5,9 +5,9 @@ from decimal import Decimal
 from support.ledgers import AWAY, HOME, make_settings, seeded
 
 from ledger.demo.harness.totals import RegionTotals, read_totals
-from ledger.ledger import Ledger
-from ledger.opening import GivenConnections
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
+from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.testing.clock import ManualClock
 

@@ -31,6 +31,7 @@ from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.core.registry import lane_entry
 from ledger.pipeline.sources.source import ListSource
+from ledger.reads.history import HistoryRange, history
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Scan
@@ -38,8 +39,7 @@ from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Delete, Outcome
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.history import HistoryRange, history
-from ledger.writing.plan import Change, plan
+from ledger.writes.entry_plan import Change, plan_entry
 
 LANE = f"{HOME}/lane"
 RAWS = [message(f"T{number}", 1, 10**number) for number in range(4)]
@@ -161,7 +161,7 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
     """The audit names the category and by how much; the mend writes that, and no more."""
     store, settings = MemoryStore(HOME), pipeline_settings()
     await lane_worker(deliveries(RAWS), store).run()
-    stray = plan(
+    stray = plan_entry(
         Change("risk/Delta", Decimal("-0.5")), region=HOME, settings=settings, now=START, suffix=1
     )
     await store.write(stray.put)
@@ -187,7 +187,7 @@ async def test_a_total_that_has_come_right_since_is_not_mended() -> None:
     await lane_worker(deliveries(RAWS), store).run()
     for suffix, change in ((1, "-0.5"), (2, "0.5")):
         stray = Change("risk/Delta", Decimal(change))
-        planned = plan(stray, region=HOME, settings=settings, now=START, suffix=suffix)
+        planned = plan_entry(stray, region=HOME, settings=settings, now=START, suffix=suffix)
         await store.write(planned.put)
         assert len((await audited(store)).differences) == (suffix == 1)
     assert await mended(store) == {}

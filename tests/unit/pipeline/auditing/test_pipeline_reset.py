@@ -32,6 +32,7 @@ from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX, position_k
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.registry import region_key
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.reads.history import HistoryRange, history
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.conditions import Has
@@ -42,8 +43,7 @@ from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Check
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.history import HistoryRange, history
-from ledger.writing.plan import Change, plan
+from ledger.writes.entry_plan import Change, plan_entry
 
 LANE = f"{HOME}/lane"
 RAWS = [message(f"T{number}", 1, 10**number) for number in range(4)]
@@ -146,7 +146,7 @@ async def test_what_others_added_stays(totals: str) -> None:
     await lane_worker(deliveries(others), store, settings=settings).run()
     for number, counter in enumerate(("risk/Delta", "stock")):
         change = Change(counter, Decimal("0.25"))
-        planned = plan(change, region=HOME, settings=settings, now=START, suffix=number + 1)
+        planned = plan_entry(change, region=HOME, settings=settings, now=START, suffix=number + 1)
         await store.write(planned.put)
     before = {name: dict(items) for name, items in store.table.partitions.items()}
     shown_before = shown(store.table)

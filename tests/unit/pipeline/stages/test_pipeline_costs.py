@@ -18,6 +18,7 @@ from ledger.pipeline.auditing import rebuild
 from ledger.pipeline.auditing.rebuild import TOGETHER_MAX
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.pipeline.core.plans import plan_reduce
+from ledger.reads.reader import Reader
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings import Settings
@@ -26,7 +27,6 @@ from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
-from ledger.totals.reader import Reader
 
 TRADES = 100
 OPENING_READS = 3

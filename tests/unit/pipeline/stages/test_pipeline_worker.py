@@ -34,6 +34,7 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterList
 from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import RESTARTS
+from ledger.reads.history import HistoryRange, history
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
@@ -50,7 +51,6 @@ from ledger.store.wrappers.faults import (
 )
 from ledger.store.writes import Action, Outcome, Rejected
 from ledger.testing.clock import ManualClock
-from ledger.totals.history import HistoryRange, history
 
 
 async def test_the_newest_version_of_each_trade_counts() -> None:

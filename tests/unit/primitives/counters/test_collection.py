@@ -7,8 +7,8 @@ from support.ledgers import HOME, make_services, make_settings, seeded
 
 from ledger import Ledger
 from ledger.core.errors import InvalidInput, RetryHorizonPassed
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import CollectionCounter, new_token
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected, Unknown

@@ -16,11 +16,11 @@ from ledger.core.errors import (
     InvalidInput,
 )
 from ledger.core.tokens import Marker
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS
 from ledger.primitives.counters.marker_items import marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost

@@ -10,11 +10,11 @@ from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_services, make_settings, sample, seeded
 
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import MarkerCounter
 from ledger.primitives.counters.marker_items import marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived

@@ -16,10 +16,10 @@ from support.ledgers import AWAY, HOME, make_services, make_settings, sample, se
 from ledger import Table, sync
 from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
 from ledger.core.reconciliation import Reconciled
-from ledger.opening import GivenConnections
 from ledger.primitives.counters import METHODS, AtomicCounter, OptimisticCounter
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore

@@ -22,8 +22,8 @@ from support.wire import EMPTY_PAGE, ITEM, PUTS, SINGLE, THROTTLED_TRIES_MAX, Wi
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.entry import Item
 from ledger.core.errors import KeyConflict, RequestRefused
-from ledger.ledger import Ledger
 from ledger.runtime.services import Services
+from ledger.session.ledger import Ledger
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.writes import Applied, BatchOutcome, Put, Update
 from ledger.testing.clock import ManualClock

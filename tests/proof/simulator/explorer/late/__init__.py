@@ -6,7 +6,8 @@
 
 Two regions, the first is home; entries whose ids have times, each written in one of the regions.
 When a net's `settled` time moves, and what it says then of an id, comes from the production code
-(`compactor.archiver.settled_upto`, `ledger.late.unknown_because`); the model only moves items.
+(`compactor.archiver.settled_upto`, `ledger.writes.past_horizon.unknown_because`); the model only
+moves items.
 
 - Time goes on in ticks. A write lands at any time before its id is `settle` old, or never.
 - An entry, a net, a delete reaches the other region on its own, in any order.

@@ -14,7 +14,7 @@ from ledger.core.archive_pointers import BEGUN, ArchiveState
 from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, MICROSECOND, EntryIds, sort_key
 from ledger.core.values import NetChange
-from ledger.late import unknown_because
+from ledger.writes.past_horizon import unknown_because
 from proof.simulator.explorer.stepping import Step
 
 REGIONS = ("us-east-1", "eu-west-1")

@@ -1,0 +1,172 @@
+"""A counter's total at a moment: of what was made, or is effective, before it.
+
+Of each shard: the entries that the net does not name, by their own times, and the merged ones, from
+the archive. The newest segment that ended before the moment holds the net's sum then; added to it
+are the earlier entries in later segments, to which their pointers lead. So a moment far back costs
+as little as a recent one. What is not archived has no times any more: a moment before it is
+refused. By effective date every entry of the archive is read, unless sums by period cover it.
+
+The result is exact: late and back-dated entries count where they belong, once they have arrived.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from ledger.core import amounts, ids
+from ledger.core.archive_pointers import ArchiveState
+from ledger.core.errors import InvalidInput
+from ledger.core.fold import Collection, Portions
+from ledger.core.ids import EPOCH, MICROSECOND
+from ledger.core.periods import zone_of
+from ledger.reads.archive.access import archived_of
+from ledger.reads.archive.reader import ArchiveReader
+from ledger.runtime.tasks import in_portions
+
+_YEARS = (1970, 9998)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before which moment changes count: as a time, and for effective dates as a day of a zone."""
+
+    at: datetime
+    day: date
+    zone: str
+    effective: bool
+
+    @property
+    def microseconds(self) -> int:
+        """The last microsecond that counts, since 1970; -1 if none does."""
+        return (self.at - EPOCH) // MICROSECOND - 1
+
+
+def moment_of(at: object, *, effective: bool, zone: str) -> Moment:
+    """Return a moment; a date means its beginning in a zone.
+
+    Raises:
+        InvalidInput: it is neither a date nor an aware datetime, or not within 1970 to 9998; or it
+            is a time of day, and `effective` is asked for.
+    """
+    if not isinstance(at, date) or (isinstance(at, datetime) and at.tzinfo is None):
+        raise InvalidInput(f"at must be a date or an aware datetime, got {at!r}")
+    if not _YEARS[0] <= at.year <= _YEARS[1]:
+        raise InvalidInput(f"at must be within the years 1970 to 9998, got {at}")
+    if not isinstance(at, datetime):
+        start = datetime(at.year, at.month, at.day, tzinfo=zone_of(zone))
+        return Moment(start.astimezone(UTC), at, zone, effective)
+    if effective:
+        raise InvalidInput(f"changes are effective from a date: at must be a date, got {at!r}")
+    return Moment(at.astimezone(UTC), at.date(), zone, effective)
+
+
+@dataclass(frozen=True, slots=True)
+class PartBefore:
+    """The value of one shard: its sum, and the number of entries in it, merged or not."""
+
+    change: Decimal
+    entries: int
+    merged: int
+
+
+async def read_part_before(
+    moment: Moment, partition: str, collection: Collection, archive: ArchiveReader | None
+) -> PartBefore:
+    """Return the sum of a collection before a moment.
+
+    Raises:
+        InvalidInput: a pipeline adds to it, or it was merged past the moment without an archive.
+        ArchiveError: the archive cannot be read.
+    """
+    if collection.sums:
+        raise InvalidInput(
+            f"a pipeline adds to {partition!r}: what it adds has no times, so there is no total at"
+            " a moment"
+        )
+    shown, entries = await in_portions(_unmerged_before(moment, collection))
+    net = collection.net
+    if net is None:
+        return PartBefore(shown, entries, 0)
+    head = archived_of(net, partition)
+    if net.archive is None or archive is None:
+        if not _is_past(moment, net.until):
+            raise _too_far_back(moment, partition, net.until, "merged without an archive")
+        return PartBefore(amounts.total_wide([net.change, shown]), entries, net.count)
+    if not _is_past(moment, head.since):
+        raise _too_far_back(moment, partition, head.since, "merged before the archive began")
+    merged = _effective_before if moment.effective else _made_before
+    change, count = await merged(moment, partition, head, archive)
+    return PartBefore(amounts.total_wide([change, shown]), entries, count)
+
+
+def _unmerged_before(moment: Moment, collection: Collection) -> Portions[tuple[Decimal, int]]:
+    """Return the sum, and number, of the entries before a moment; the collection keeps none."""
+    total, count = Decimal(0), 0
+    for portion in collection.take_unmerged():
+        found = [change for key, effective, change in portion if _counts(moment, key, effective)]
+        total, count = amounts.total_wide([total, *found]), count + len(found)
+        yield
+    return total, count
+
+
+def _counts(moment: Moment, key: str, effective: str | None) -> bool:
+    """Return whether an entry counts; a foreign one, whose key has no time, always does."""
+    parsed = ids.parse(key)
+    if not moment.effective:
+        return parsed is None or parsed.microseconds <= moment.microseconds
+    if effective is not None:
+        return effective < moment.day.isoformat()
+    return parsed is None or parsed.at.astimezone(zone_of(moment.zone)).date() < moment.day
+
+
+def _is_past(moment: Moment, until: str) -> bool:
+    """Return whether all entries up to an id certainly count: by effective date only if none is."""
+    parsed = ids.parse(until)
+    if parsed is None:
+        return True
+    return not moment.effective and parsed.microseconds <= moment.microseconds
+
+
+def _too_far_back(moment: Moment, partition: str, until: str, why: str) -> InvalidInput:
+    when = "by effective date" if moment.effective else f"before {moment.at.isoformat()}"
+    return InvalidInput(
+        f"the total of {partition!r} {when} is not known any more: entries up to {until} were {why}"
+    )
+
+
+async def _made_before(
+    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
+) -> tuple[Decimal, int]:
+    """Return the sum, and number, of the merged entries made before a moment."""
+    last = moment.microseconds
+    change, count, number = head.base_change, head.base_count, 0
+    pointers = head.pointers
+    while True:
+        ended = next((pointer for pointer in pointers if pointer.until <= last), None)
+        later = [pointer for pointer in pointers if pointer.until > last]
+        if ended is not None and (not later or later[-1].number == ended.number + 1):
+            segment = await archive.segment(partition, ended)
+            change, count, number = segment.change, segment.count, segment.number
+            break
+        if not later or later[-1].number == 1:
+            break
+        pointers = (await archive.segment(partition, later[-1])).pointers
+    found = await archive.located(partition, head, last=last, after=number)
+    late = [
+        line.change
+        async for line in archive.lines(partition, found)
+        if ids.moment_of(line.id) < moment.at
+    ]
+    return amounts.total_wide([change, *late]), count + len(late)
+
+
+async def _effective_before(
+    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
+) -> tuple[Decimal, int]:
+    """Return the sum, and number, of the archived entries that are effective before a day."""
+    total, count = Decimal(0), 0
+    async for segment in archive.walk(partition, head):
+        lines = (line for line in segment.lines if _counts(moment, line.id, line.effective))
+        found = [line.change for line in lines]
+        total, count = amounts.total_wide([total, *found]), count + len(found)
+    return total, count

@@ -1,0 +1,530 @@
+"""Group commit: concurrent calls share requests, and each gets the outcome of its own change.
+
+::
+
+    call a ──┐                    ┌─ batch of up to 25 ── applied ──> a, b durable
+    call b ──┼─ queue ── linger ──┤
+    call c ──┘                    └─ part unprocessed ── again ─────> c, when it is
+
+A call that comes alone is sent at once. While requests are in flight, or calls come fast, the next
+batch waits a little for more: never longer than `linger`, nor than it takes to fill at the recent
+arrival rate. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait
+for room. An entry is in one request at a time, so what is known of a change is what is known of its
+request: the guarantees are those of a single put. If one of the changes has a key, all puts of the
+request are conditional, each with its own outcome. Cancelling a caller does not affect others; its
+own change is not sent if it has not been yet, otherwise its outcome is unknown. The same holds for
+a caller whose time is over (`end`), and its error says which of the two it is.
+
+Combining goes further, for counters that the settings name: changes of one counter that wait
+together become one entry with their sum and count. Batching saves time of clients and servers, but
+no write units; combining saves both, at the price of one entry standing for many changes.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from ledger.core import amounts
+from ledger.core.entry import Key
+from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown, safe_repeat
+from ledger.core.values import Entry
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, not_sent
+from ledger.runtime.clock import Clock
+from ledger.settings.groups import WriterSettings
+from ledger.store.writes import BATCH_WRITES_MAX
+from ledger.writes.entry_plan import Change, PlannedEntry
+from ledger.writes.planner import Planner
+from ledger.writes.sender import Result, Sender
+
+if TYPE_CHECKING:
+    from ledger.runtime.tracing.shared import SharedSpans
+
+_NOTHING = Decimal(0)
+ARRIVAL_WEIGHT = 0.5
+"""Weight of the latest gap between calls in the recent arrival rate."""
+
+Arguments = TypeVarTuple("Arguments")
+OnGroup = Callable[[int, int], None]
+
+
+class _Pending:
+    """One change that waits or is in flight as an entry, and the caller that waits for it."""
+
+    __slots__ = ("change", "counter", "planned", "waiter")
+
+    count = 1
+
+    def __init__(
+        self,
+        counter: str,
+        change: Decimal,
+        waiter: "asyncio.Future[Entry] | None",
+        planned: PlannedEntry | None = None,
+    ) -> None:
+        self.counter = counter
+        self.change = change
+        self.waiter = waiter
+        self.planned = planned
+
+    def is_wanted(self) -> bool:
+        """Return whether a caller still waits."""
+        return self.waiter is not None and not self.waiter.done()
+
+    @property
+    def callers(self) -> "list[asyncio.Future[Entry]]":
+        """The futures of callers that have no outcome yet."""
+        return [] if self.waiter is None else [self.waiter]
+
+    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
+        """Return whether a caller waits for this future."""
+        return self.waiter is waiter
+
+    def resolve(self, entry: Entry) -> int:
+        """Give the entry to the caller, once; returns how many callers got it."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is None:
+            return 0
+        if not waiter.done():
+            waiter.set_result(entry)
+        return 1
+
+    def fail(self, error: BaseException | None) -> int:
+        """Raise the error where a caller waits; returns as `resolve`. None: no caller waits."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is None:
+            return 0
+        if error is not None and not waiter.done():
+            waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
+        return 1
+
+
+class _PendingSum(_Pending):
+    """Changes of one counter that become one entry."""
+
+    __slots__ = ("changes", "count", "since", "waiters")
+
+    def __init__(self, counter: str, since: float) -> None:
+        super().__init__(counter, _NOTHING, None)
+        self.count = 0
+        self.since = since
+        self.changes: list[Decimal] = []
+        self.waiters: list[asyncio.Future[Entry]] = []
+
+    def is_wanted(self) -> bool:
+        """Return whether a caller still waits."""
+        for waiter in self.waiters:  # noqa: SIM110 (a generator takes longer than all the rest)
+            if not waiter.done():
+                return True
+        return False
+
+    @property
+    def callers(self) -> "list[asyncio.Future[Entry]]":
+        """The futures of callers that have no outcome yet."""
+        return self.waiters
+
+    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
+        """Return whether a caller waits for this future."""
+        return waiter in self.waiters
+
+    def resolve(self, entry: Entry) -> int:
+        """Give the entry to every caller; returns how many."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(entry)
+        return len(waiters)
+
+    def fail(self, error: BaseException | None) -> int:
+        """Raise the error in every caller that waits; returns how many."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if error is not None and not waiter.done():
+                waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
+        return len(waiters)
+
+
+def _unchecked() -> None:
+    """Refuse nothing."""
+
+
+class GroupCommit:
+    """Gathers changes into batches; made inside a running event loop."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        planner: Planner,
+        *,
+        tasks: TaskGroup,
+        clock: Clock,
+        settings: WriterSettings,
+        on_group: OnGroup,
+        check: Callable[[], None] = _unchecked,
+        spans: "SharedSpans | None" = None,
+    ) -> None:
+        """Take the sender and the planner; `check` may refuse ids by raising a `LedgerError`.
+
+        With `spans` each batch is a span, linked to the calls that share it.
+        """
+        self._spans = spans
+        self._check = check
+        self._sender = sender
+        self._planner = planner
+        self._tasks = tasks
+        self._clock = clock
+        self._settings = settings
+        self._on_group = on_group
+        self._loop = asyncio.get_running_loop()
+        self._queue_max = settings.queue_max
+        self._waiting = 0
+        self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._queue: deque[_Pending] = deque()
+        self._open_sums: dict[str, _PendingSum] = {}
+        self._in_flight: set[_Pending] = set()
+        self._requests = 0
+        self._request_done: asyncio.Event | None = None
+        self._is_forming = False
+        self._is_closed = False
+        self._arrived = 0
+        self._looked_at = clock.monotonic()
+        self._gap_seconds = settings.linger
+
+    def record(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
+        """Write one change with others; its id is made when its batch is.
+
+        Raises:
+            OutcomeUnknown: as for a single write, with only this entry; or `end` came.
+            NotSent: closed, or `end` came, before its request was made.
+            StoreError: nothing of this change was written.
+        """
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
+            return self._enter(counter, change)
+        return self._enter_later(end, self._enter, counter, change)
+
+    def record_change(self, change: Change, end: float = NEVER) -> Awaitable[Entry]:
+        """Write one change that is more than an amount; it is planned once there is room.
+
+        Raises:
+            As `record`, and InvalidInput if the change breaks a rule.
+        """
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
+            return self._enter_planned(change)
+        return self._enter_later(end, self._enter_planned, change)
+
+    def record_planned(self, planned: PlannedEntry, end: float = NEVER) -> Awaitable[Entry]:
+        """Write an entry that was planned by its caller.
+
+        Raises:
+            As `record`.
+        """
+        entry = planned.entry
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
+            return self._enter(entry.counter, entry.change, planned)
+        return self._enter_later(end, self._enter, entry.counter, entry.change, planned)
+
+    def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
+        """Write a change as part of an entry that stands for all that wait with it.
+
+        Raises:
+            As `record`; the entry in the error is the combined one, the same for all its callers.
+        """
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
+            return self._enter_sum(counter, change)
+        return self._enter_later(end, self._enter_sum, counter, change)
+
+    def close(self) -> None:
+        """End every wait: what is in flight is unknown, what still waits is not sent."""
+        self._is_closed = True
+        unsent = NotSent("the ledger was closed before the change was sent: it is not written")
+        for pending in self._queue:
+            self._free(pending.fail(unsent))
+        self._queue.clear()
+        for pending in self._in_flight:
+            self._free(pending.fail(_unknown(pending, "the ledger was closed")))
+
+    def _enter(
+        self, counter: str, change: Decimal, planned: PlannedEntry | None = None
+    ) -> "asyncio.Future[Entry]":
+        waiter = self._wait()
+        self._queue.append(_Pending(counter, change, waiter, planned))
+        return waiter
+
+    def _enter_planned(self, change: Change) -> "asyncio.Future[Entry]":
+        planned = self._planner.plan(change)
+        return self._enter(planned.entry.counter, planned.entry.change, planned)
+
+    def _enter_sum(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+        waiter = self._wait()
+        pending = self._open_sums.get(counter)
+        if pending is None:
+            pending = _PendingSum(counter, self._clock.monotonic())
+            self._open_sums[counter] = pending
+            self._queue.append(pending)
+        pending.waiters.append(waiter)
+        pending.changes.append(change)
+        return waiter
+
+    async def _enter_later(
+        self,
+        end: float,
+        enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
+        *arguments: *Arguments,
+    ) -> Entry:
+        """Enter once there is room, and wait for the outcome; `end` reports what is known then.
+
+        Raises:
+            As `record`.
+        """
+        if self._waiting >= self._queue_max or self._room_waiters:
+            await bounded(end, self._room(), not_sent)
+        try:
+            waiter = enter(*arguments)
+        except LedgerError:
+            self._free(0)
+            raise
+        if end == NEVER:
+            return await waiter
+        timer = self._loop.call_at(end, self._expire, waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    async def _room(self) -> None:
+        """Wait for room, first come first served; it must be taken at once."""
+        room: asyncio.Future[None] = self._loop.create_future()
+        self._room_waiters.append(room)
+        try:
+            await room
+        except asyncio.CancelledError:
+            if room.done() and not room.cancelled():  # the room came too late
+                self._free(1)
+            raise
+        self._waiting -= 1
+
+    def _expire(self, waiter: "asyncio.Future[Entry]") -> None:
+        """End the wait of a caller whose time is over."""
+        if not waiter.done():
+            found = (pending for pending in self._in_flight if pending.has(waiter))
+            sent = next(found, None)
+            waiter.set_exception(not_sent() if sent is None else _unknown(sent, TIMEOUT))
+
+    def _free(self, room: int) -> None:
+        """Give room back, and pass it on to the calls that wait for it."""
+        self._waiting -= room
+        while self._room_waiters and self._waiting < self._queue_max:
+            waiter = self._room_waiters.popleft()
+            if not waiter.done():
+                self._waiting += 1
+                waiter.set_result(None)
+
+    def _wait(self) -> "asyncio.Future[Entry]":
+        """Return the future of a caller; a task that forms batches is started if none runs."""
+        if self._is_closed:
+            raise NotSent("the ledger was closed: the change is not written")
+        self._arrived += 1
+        self._waiting += 1
+        if not self._is_forming:
+            self._is_forming = True
+            self._tasks.start_soon(self._form_batches)
+        waiter: asyncio.Future[Entry] = self._loop.create_future()
+        if self._spans is not None:
+            self._spans.waits(waiter)
+        return waiter
+
+    async def _form_batches(self) -> None:
+        """Form batches of what waits, and start sending them, until nothing waits."""
+        try:
+            # Every call that is made in this turn of the loop is in the first batch.
+            await anyio.lowlevel.checkpoint()
+            while self._queue:
+                await self._linger()
+                while self._requests >= self._settings.in_flight:
+                    self._request_done = asyncio.Event()
+                    await self._request_done.wait()
+                group = self._next_group()
+                if group:
+                    self._requests += 1
+                    self._tasks.start_soon(self._send_batches, group)
+        finally:
+            self._is_forming = False
+
+    async def _linger(self) -> None:
+        """Wait for more calls as long as it is worthwhile."""
+        now = self._clock.monotonic()
+        if self._arrived:
+            # Gaps beyond the linger count alike; a long one would take long to be forgotten.
+            gap = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
+            self._gap_seconds += ARRIVAL_WEIGHT * (gap - self._gap_seconds)
+            self._looked_at, self._arrived = now, 0
+        first = self._queue[0]
+        wait = linger_seconds(
+            self._settings.linger,
+            gap_seconds=self._gap_seconds,
+            waiting=len(self._queue),
+            is_idle=self._requests == 0,
+            combining_since=now - first.since if isinstance(first, _PendingSum) else None,
+        )
+        if wait > 0:
+            await self._clock.sleep(wait)
+
+    def _next_group(self) -> list[_Pending]:
+        """Take the next up to 25 entries; those whose callers have all gone are left out."""
+        group: list[_Pending] = []
+        keyed: set[Key] = set()
+        queue = self._queue
+        while queue and len(group) < BATCH_WRITES_MAX:
+            pending = queue[0]
+            planned = pending.planned
+            if planned is not None and planned.keyed:
+                if planned.put.key in keyed:  # a request may contain an item only once
+                    break
+                keyed.add(planned.put.key)
+            queue.popleft()
+            if isinstance(pending, _PendingSum):
+                self._close_sum(pending)
+            if pending.is_wanted():
+                group.append(pending)
+            else:
+                self._free(pending.fail(None))
+        self._plan_all([pending for pending in group if pending.planned is None])
+        group = [pending for pending in group if pending.planned is not None]
+        self._in_flight.update(group)
+        return group
+
+    def _plan_all(self, pendings: Sequence[_Pending]) -> None:
+        """Plan entries not planned yet; those that may no longer be written fail their callers."""
+        if not pendings:
+            return
+        asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
+        try:
+            self._check()
+            planned = self._planner.plan_group(asked)
+        except LedgerError as error:
+            for pending in pendings:
+                self._free(pending.fail(error))
+            return
+        for pending, one in zip(pendings, planned, strict=True):
+            pending.planned = one
+
+    def _close_sum(self, pending: _PendingSum) -> None:
+        """Sum the changes whose callers still wait."""
+        del self._open_sums[pending.counter]
+        changes, waiters = pending.changes, pending.waiters
+        gone = [waiter for waiter in waiters if waiter.done()]
+        if gone:
+            pairs = [pair for pair in zip(changes, waiters, strict=True) if not pair[1].done()]
+            changes, waiters = [change for change, _ in pairs], [waiter for _, waiter in pairs]
+        try:
+            pending.change = amounts.total(changes)
+            pending.count = len(changes)
+        except AmountOverflow:
+            # Each change fits, their sum does not: each is an entry of its own.
+            pending.waiters = gone
+            for change, waiter in zip(changes, waiters, strict=True):
+                self._queue.append(_Pending(pending.counter, change, waiter))
+
+    async def _send_batches(self, group: list[_Pending]) -> None:
+        """Send a batch, and the next one as long as a full one waits."""
+        try:
+            while group:
+                await self._send_traced(group)
+                group = self._next_group() if len(self._queue) >= BATCH_WRITES_MAX else []
+        finally:
+            self._requests -= 1
+            if self._request_done is not None:
+                self._request_done.set()
+
+    async def _send_traced(self, group: list[_Pending]) -> None:
+        """Send one batch, in a span of its own if spans are made."""
+        if self._spans is None:
+            await self._send_batch(group)
+            return
+        callers = [waiter for pending in group for waiter in pending.callers]
+        counts = {"ledger.batch.entries": len(group), "ledger.batch.calls": len(callers)}
+        with self._spans.span("ledger.batch", callers, attributes=counts):
+            await self._send_batch(group)
+
+    async def _send_batch(self, group: list[_Pending]) -> None:
+        """Send one batch and give each caller the outcome of its own change."""
+        planned = [pending.planned for pending in group if pending.planned is not None]
+
+        report_durable = partial(self._report_durable, group)
+        self._on_group(len(group), len(self._queue))
+        try:
+            if len(planned) == 1:
+                entry = await self._sender.put(planned[0])
+                self._free(group[0].resolve(entry))
+            elif any(change.is_conditional for change in planned):
+                by_change = dict(zip(map(id, planned), group, strict=True))
+                await self._sender.each(planned, partial(self._report_result, by_change))
+            else:
+                await self._sender.batch(planned, report_durable)
+        except OutcomeUnknown as error:
+            unknown = set(error.entries)
+            for pending, change in zip(group, planned, strict=True):
+                if change.entry in unknown:
+                    own = OutcomeUnknown(str(error), entries=[change.entry], retryable=change.keyed)
+                    self._free(pending.fail(own))
+        except Exception as error:  # noqa: BLE001 (raised in every caller that waits)
+            for pending in group:
+                self._free(pending.fail(error))
+        finally:
+            self._in_flight.difference_update(group)
+
+    def _report_durable(self, group: list[_Pending], durable: Sequence[PlannedEntry]) -> None:
+        if len(durable) < len(group):
+            done = set(map(id, durable))
+            group = [pending for pending in group if id(pending.planned) in done]
+        room = 0
+        for pending, change in zip(group, durable, strict=True):
+            room += pending.resolve(change.entry)
+        self._free(room)
+
+    def _report_result(
+        self, group: Mapping[int, _Pending], change: PlannedEntry, result: Result
+    ) -> None:
+        pending = group[id(change)]
+        room = pending.resolve(result) if isinstance(result, Entry) else pending.fail(result)
+        self._free(room)
+
+
+def linger_seconds(
+    longest: float,
+    *,
+    gap_seconds: float,
+    waiting: int,
+    is_idle: bool,
+    combining_since: float | None,
+) -> float:
+    """Return how long the next batch waits for more changes.
+
+    `gap_seconds` lies between two recent calls; if they come more rarely than `longest`, none
+    would come in time. `combining_since` is how long the first sum has been open, None if the
+    first is not a sum: sums wait their whole time, since each further change in them costs nothing.
+    """
+    if gap_seconds >= longest:
+        return 0.0
+    if combining_since is not None:
+        return max(0.0, longest - combining_since)
+    missing = BATCH_WRITES_MAX - waiting
+    if is_idle or missing <= 0:
+        return 0.0
+    return min(longest, gap_seconds * missing)
+
+
+def _unknown(pending: _Pending, why: str) -> OutcomeUnknown:
+    is_keyed = pending.planned is not None and pending.planned.keyed
+    return OutcomeUnknown(
+        f"{why} while a change of {pending.counter!r} was in flight: it may or may not be there;"
+        f" {safe_repeat(is_named=is_keyed)} is safe until the retry horizon",
+        entries=[pending.planned.entry] if pending.planned else [],
+        retryable=is_keyed,
+    )

@@ -1,0 +1,199 @@
+"""From rows to batches, and from a batch to the transaction that writes it.
+
+Batch k holds the rows k*99 to k*99+98 of the file, counting bad rows, which are left out. So batch
+boundaries depend only on the file, and a marker means the same rows in every run. Entries and
+marker are in one transaction, each on condition that it is absent::
+
+    run 1   [batch 0: 99 entries + marker] applied, the answer lost
+    run 2   [batch 0: 99 other entries + marker] rejected: the marker exists
+                                                 nothing of it is written
+
+That is why entry ids can be new at every attempt, and why it does not matter how late a request
+arrives or how many days later the file is imported again.
+"""
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from ledger.core import keys
+from ledger.core.capacity import item_size, write_units
+from ledger.core.entry import AttributeValue, Item, Key, damaged, entry_id, entry_item
+from ledger.core.ids import SUFFIX_BITS, EntryId
+from ledger.core.values import Entry
+from ledger.store.conditions import Absent
+from ledger.store.writes import Put
+from ledger.writes.imports.file_format import BATCH_ROWS
+from ledger.writes.imports.rows import BadRow, Row
+
+NUMBER_DIGITS = 8
+BATCHES_MAX = 10**NUMBER_DIGITS
+DIGEST_BYTES = 8
+_BEGIN = "#begin-"
+_NUMBER = re.compile(rf"#([0-9]{{{NUMBER_DIGITS}}})\Z", flags=re.ASCII)
+_MICROSECOND = timedelta(microseconds=1)
+
+ShardsNow = Callable[[str, datetime], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The good rows of one batch; `digest` is of all its rows as they are in the file."""
+
+    number: int
+    rows: tuple[Row, ...]
+    bad: tuple[BadRow, ...]
+    digest: bytes
+
+    @property
+    def marker_position(self) -> int:
+        """The index of the marker among the actions of the transaction: the last."""
+        return len(self.rows)
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The lines on which the first and the last row of the batch begin."""
+        begins = [row.line for row in self.rows] + [bad.line for bad in self.bad]
+        return min(begins), max(begins)
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """What the markers of one import share: the file's hash and the text of its form."""
+
+    file_hash: str
+    columns: str
+
+    def key(self, number: int) -> Key:
+        """Return the key of a batch's marker."""
+        return keys.IMPORT_PARTITION, f"{self.file_hash}#{number:0{NUMBER_DIGITS}d}"
+
+    def begin_key(self, losses: int) -> Key:
+        """Return the key of the begin marker written after `losses` losses of a region."""
+        return keys.IMPORT_PARTITION, f"{self.file_hash}{_BEGIN}{losses:0{NUMBER_DIGITS}d}"
+
+    def bounds(self) -> tuple[str, str]:
+        """Return the first and last sort key that a marker of this file can have."""
+        return self.key(0)[1], self.begin_key(BATCHES_MAX - 1)[1]
+
+    def begin(self, losses: int) -> Put:
+        """Return the put of the begin marker, on condition that it is absent."""
+        return self._put(self.begin_key(losses), losses)
+
+    def marker(self, batch: Batch, losses: int = 0) -> Put:
+        """Return the put of a batch's marker, on condition that it is absent.
+
+        `losses` is how many losses of a region the contract names.
+        """
+        return self._put(self.key(batch.number), losses, rows={"N": str(len(batch.rows))})
+
+    def _put(self, key: Key, losses: int, **more: AttributeValue) -> Put:
+        item: Item = {
+            "pk": {"S": key[0]},
+            "sk": {"S": key[1]},
+            **more,
+            "columns": {"S": self.columns},
+            "losses": {"N": str(losses)},
+        }
+        return Put(item, Absent())
+
+
+def batches(records: Iterable[Row | BadRow]) -> Iterator[Batch]:
+    """Group rows by their position in the file."""
+    left = iter(records)
+    number = 0
+    while chunk := tuple(islice(left, BATCH_ROWS)):
+        rows = tuple(record for record in chunk if isinstance(record, Row))
+        bad = tuple(record for record in chunk if isinstance(record, BadRow))
+        yield Batch(number, rows, bad, _digest(chunk))
+        number += 1
+
+
+def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[EntryId, ...]:
+    """Return ids for the rows of a batch, a microsecond apart so that they keep their order."""
+    return tuple(
+        entry_id(at + place * _MICROSECOND, randomness.getrandbits(SUFFIX_BITS))
+        for place in range(count)
+    )
+
+
+def transaction(
+    batch: Batch,
+    ids: Sequence[EntryId],
+    marking: Marking,
+    *,
+    region: str,
+    shards_now: ShardsNow,
+    horizon: timedelta,
+    losses: int = 0,
+) -> tuple[Put, ...]:
+    """Return the actions that write a batch, all or none: its entries, then its marker.
+
+    Like all entries they are not signed later than the retry horizon, so that none appears under an
+    id that may already be merged.
+    """
+    entries = tuple(
+        Put(_item(row, made, region, shards_now), Absent(), not_after=made.at + horizon)
+        for row, made in zip(batch.rows, ids, strict=True)
+    )
+    return (*entries, marking.marker(batch, losses))
+
+
+def units_of(actions: Sequence[Put]) -> int:
+    """Return the write units of a transaction in its own region; a rejected one costs the same."""
+    return sum(write_units(item_size(action.item), transactional=True) for action in actions)
+
+
+def batch_number(marker: Item) -> int | None:
+    """Return the batch number of a marker; None for a begin marker.
+
+    Raises:
+        DamagedItem: its key is malformed; guessing a number could leave out a batch.
+    """
+    if _BEGIN in marker["sk"]["S"]:
+        return None
+    number = _NUMBER.search(marker["sk"]["S"])
+    if number is None:
+        raise damaged(marker, f"a marker ends in # and {NUMBER_DIGITS} digits")
+    return int(number[1])
+
+
+def columns_of(marker: Item) -> str:
+    """Return the text of the form under which a batch was imported; empty without one."""
+    return str(marker.get("columns", {}).get("S", ""))
+
+
+def losses_of(marker: Item) -> int:
+    """Return how many losses of a region the contract named when a marker was written.
+
+    Raises:
+        DamagedItem: it is missing, or not a number; a guess could hide a loss.
+    """
+    text = str(marker.get("losses", {}).get("N", ""))
+    if not (text.isascii() and text.isdigit()):
+        raise damaged(marker, f"losses must be a number, got {text!r}")
+    return int(text)
+
+
+def _item(row: Row, made: EntryId, region: str, shards_now: ShardsNow) -> Item:
+    entry = Entry(
+        counter=row.counter,
+        id=str(made),
+        change=row.change,
+        region=region,
+        note=row.note,
+        effective=row.effective,
+        shard=keys.shard_of(made.suffix, shards_now(row.counter, made.at)),
+    )
+    return entry_item(entry)
+
+
+def _digest(chunk: Iterable[Row | BadRow]) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for record in chunk:
+        digest.update(record.raw.encode(errors="surrogatepass"))
+    return digest.digest()

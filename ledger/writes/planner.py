@@ -1,0 +1,144 @@
+"""Plans changes with the clock and the randomness of one process."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import cast
+
+from ledger.core import amounts, keys
+from ledger.core.errors import InvalidInput
+from ledger.core.ids import SUFFIX_BITS
+from ledger.core.own_keys import KEY_BITS, own_keys
+from ledger.core.values import Entry, Spending
+from ledger.runtime.services import Services
+from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
+from ledger.writes.entry_plan import Change, PlannedEntry, plan_entry, plan_group, replan
+
+
+class Planner:
+    """Makes the ids of changes in one region.
+
+    With `has_own_keys` an entry whose caller names no key gets one, from which its id follows: see
+    `ledger.core.own_keys`. A spend gets none: it is repeated by its caller's key alone.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        *,
+        settings: LiveSettings,
+        services: Services,
+        has_own_keys: bool = False,
+    ) -> None:
+        self._region = region
+        self._settings = settings
+        self._clock = services.clock
+        self._random = services.randomness
+        self._has_own_keys = has_own_keys
+
+    def plan(
+        self,
+        change: Change,
+        *,
+        is_new: bool = True,
+        suffix: int | None = None,
+        spending: Spending | None = None,
+    ) -> PlannedEntry:
+        """Plan one change; with `is_new` false, for a counter that any existing id may have.
+
+        Then the amount may be any exact one: the reversal of an entry is as large as the entry.
+        `suffix` is the id's, by default a random one.
+
+        Raises:
+            InvalidInput: a value breaks a rule; the message names both.
+            ContractConflict: the region is not written to; see `Settings.check_written`.
+        """
+        if is_new:
+            keys.checked_new_counter(change.counter)
+            amounts.addend(change.change)
+        made: int | str
+        if suffix is not None:
+            made = suffix
+        elif self._has_own_keys and spending is None:
+            (made,) = own_keys(self._random.getrandbits(KEY_BITS), 1)
+        else:
+            made = self._random.getrandbits(SUFFIX_BITS)
+        return plan_entry(
+            change,
+            region=self._region,
+            settings=self._open_settings,
+            now=self._clock.now(),
+            suffix=made,
+            until=self._until,
+            spending=spending,
+        )
+
+    def plan_many(self, changes: Sequence[Change]) -> list[PlannedEntry]:
+        """Plan changes, by a fast path if they are only amounts.
+
+        Raises:
+            InvalidInput: as `plan_entry`.
+        """
+        if not all(change.is_plain for change in changes):
+            return [self.plan(change) for change in changes]
+        return self.plan_group(
+            [
+                (keys.checked_new_counter(change.counter), amounts.addend(change.change), 1)
+                for change in changes
+            ]
+        )
+
+    def plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[PlannedEntry]:
+        """Plan entries that are written together: of counter, change and count, all checked."""
+        return plan_group(
+            changes,
+            region=self._region,
+            settings=self._open_settings,
+            now=self._clock.now(),
+            bits=self._random.getrandbits(
+                (KEY_BITS if self._has_own_keys else SUFFIX_BITS) * len(changes)
+            ),
+            until=self._until,
+            has_own_keys=self._has_own_keys,
+        )
+
+    def replan(self, entries: Sequence[Entry]) -> list[PlannedEntry]:
+        """Plan to write entries again, under the ids that they have.
+
+        Raises:
+            InvalidInput: something is not an entry; nothing was written.
+            InvalidEntry: an id is not in the ledger's form.
+            RetryHorizonPassed: too late to repeat one.
+            ContractConflict: as `plan_entry`.
+        """
+        now, until, settings = self._clock.now(), self._until, self._open_settings
+        return [
+            replan(entry, region=self._region, settings=settings, now=now, until=until)
+            for entry in _checked(entries)
+        ]
+
+    @property
+    def _open_settings(self) -> Settings:
+        """The current settings, which must allow writing to this region."""
+        settings = self._settings.current
+        if settings.terms.closed:
+            settings.check_written(self._region)
+        return settings
+
+    @property
+    def _until(self) -> datetime | None:
+        validity = self._settings.validity
+        return None if validity is None else validity.until
+
+
+def _checked(entries: Iterable[object]) -> list[Entry]:
+    rule = "entries must be a list of the entries of an OutcomeUnknown"
+    try:
+        listed = list(entries)
+    except TypeError:
+        raise InvalidInput(f"{rule}, got {entries!r}") from None
+    for entry in listed:
+        if not isinstance(entry, Entry):
+            raise InvalidInput(f"{rule}, got {entry!r} in it")
+    return cast("list[Entry]", listed)
