@@ -9,7 +9,7 @@ Every member leads a share of the slices (`compactor.slices`); the head also sea
 table. If the lease's holder knows no slices, or another number of them, and so leads every
 collection, others wait.
 
-Leases are held by heartbeats, and the replication lag is measured on the head's; `keeping` sends
+Leases are held by heartbeats, and the replication lag is measured on the head's; `heartbeats` sends
 them, in the job from a separate thread, since a pass computes for long. The first fold of a
 collection carries the epochs as a fence; for everything else that a leader does after losing its
 lease unnoticed, the net's version decides.

@@ -14,9 +14,8 @@ effectively" (1,000 write and 3,000 read units a second of one partition), "Quot
 DynamoDB" (40,000 units of each kind a second of one table until more is asked for), "DynamoDB
 read and write operations" (units); prices: see `Prices`.
 
-The costs of a workload in other ways: with other choices here, and without a ledger.
-
-Dollars are those of `estimating`, at the same prices: writes and uncached totals in all regions,
+The costs of other ways stand beside: with other choices here, and without a ledger. Dollars are at
+the same prices: writes and uncached totals in all regions,
 and the compactors, if there are any.
 
 Pure: no clock, no randomness, no I/O.

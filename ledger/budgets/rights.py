@@ -54,7 +54,7 @@ GROWTH_DIGITS = 6
 SETTLED_DIGITS = 3
 """By how many digits what a hold comes to may outgrow the limit: a thousand such still fit."""
 RESOLVED_KEPT, RESOLVED_SECONDS = 32, 60
-"""How many resolved holds an item names, and for how long, for a restore (`recounted`).
+"""How many resolved holds an item names, and for how long, for a restore (`restore_plan`).
 
 Of one that was resolved longer before the moment that is restored the entry has arrived, too,
 unless it was on its way for so long. An id and its difference take some 60 bytes.

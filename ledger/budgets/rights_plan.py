@@ -206,7 +206,7 @@ def top_up(
 def charge(rights: Rights, amount: Decimal) -> Rights:
     """Charge what was spent without a grant, while none could be had.
 
-    To be written in one transaction with the marks of the entries (`let_through`).
+    To be written in one transaction with the marks of the entries (`fail_open`).
     """
     return following(rights, charged=_charged(rights, amount))
 

@@ -392,7 +392,7 @@ class Spender:
     ) -> tuple[SpendOutcome, str]:
         """Write an entry that no grant pays for, where the pattern allows it in an outage.
 
-        Each budget is charged for it later, once (`let_through`).
+        Each budget is charged for it later, once (`fail_open`).
         """
         through = self._through(sought)
         until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)

@@ -1,4 +1,4 @@
-"""Run a local global table as the child of another process; see `child.py`."""
+"""Run a local global table as the child of another process; see `process.py`."""
 
 import sys
 

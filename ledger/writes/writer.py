@@ -3,7 +3,7 @@
 ::
 
     Writer ──┬── GroupCommit    concurrent calls share batches
-             ├── large_write    many changes of one call
+             ├── bulk_write     many changes of one call
              ├── Planner        a change to an entry with its id
              └── Sender         requests, until the outcome of each entry is known, or the end
 

@@ -243,7 +243,7 @@ def replica_findings(
 
 
 def _region_in(text: str, views: Views, base: TableView) -> str:
-    """Return the region that a problem of `replica_states` is about."""
+    """Return the region that a problem of the replicas (`table_plan`) is about."""
     said = text.replace(",", " ").replace(":", " ").split()
     place = next((said.index(word) for word in ("in", "count") if word in said), -1)
     region = said[place + 1] if 0 <= place < len(said) - 1 else ""

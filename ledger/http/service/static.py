@@ -1,7 +1,7 @@
 """Bytes that anybody may ask for: made once, plain and compressed, and named by their content.
 
 So an answer without a token costs no more than others do, however long it is. Nothing of the table
-is in them, so their length tells nothing (`compressing`).
+is in them, so their length tells nothing (`compression`).
 """
 
 import gzip

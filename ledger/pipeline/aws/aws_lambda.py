@@ -4,7 +4,7 @@ The event source mapping must have `ReportBatchItemFailures`, no filter, and a p
 factor of 1: more of it hands records of one shard to several invocations at once, so that one
 commits a position past records that another has not brought in yet. `ledger deploy template
 pipeline` sets it so, and a function refuses events of a stream whose mappings are otherwise
-(`mappings`).
+(`invocations`).
 
 The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once. LEDGER_CHOSEN_PIPELINE chooses
 one of several pipelines; `LEDGER_PIPELINE__*` holds for the one chosen, whose `dead_letter_queue`

@@ -42,7 +42,7 @@ _REASON_CHARACTERS_MAX = 300
 
 
 Adapt = Callable[[dict[str, Any]], object]
-"""Takes a record as JSON gave it, and returns the one to be read; see `adapting`."""
+"""Takes a record as JSON gave it, and returns the one to be read; see `record_adapter`."""
 
 
 class Delivery(NamedTuple):

@@ -1,6 +1,6 @@
 """A counter in items of one table: its changes, what all of them come to, and how it is arranged.
 
-The table's layout says how many items there are; `placing` to which of them a change goes.
+The table's layout says how many items there are; `placement` to which of them a change goes.
 """
 
 from collections.abc import Sequence

@@ -12,8 +12,8 @@ With only the newest tag (`optimistic`) a single write of another makes it ambig
 history (`history`) as many as it keeps. A change of several shards is one transaction on all their
 tags: what one of them shows is true of all.
 
-A write is also conditional on the item's layout and number of moves (`evening`), which never come
-again: once they are others than were read, it was applied before, or never will be.
+A write is also conditional on the item's layout and number of moves (`shard_balance`), which never
+come again: once they are others than were read, it was applied before, or never will be.
 
 The optimistic counter with history: the item remembers its latest writers.
 """

@@ -10,9 +10,9 @@
             await lease.transact(writes)             # LeaseLost if another has it: nothing written
 
 `check` stops a holder whose heartbeats fail; the fence that `transact` adds stops one that stalls
-after its check. What is judged is judged in `ledger.primitives.leases.lease_rules` and `pace`; a
-holding is `ledger.primitives.leases.holding`; every write is conditional on the record seen before
-it (`ledger.primitives.leases.item`), so of any number of contenders one wins.
+after its check. What is judged is judged in `ledger.primitives.leases.lease_rules` and `poll_pace`;
+a holding is `ledger.primitives.leases.holding`; every write is conditional on the record seen
+before it (`ledger.primitives.leases.item`), so of any number of contenders one wins.
 """
 
 import math

@@ -6,10 +6,10 @@
     version 3     newer? yes ── waits ─────────────────────────────────── lock ── newer? no: release
     version 2                                               newer? no: no lock asked for
 
-In a process one call at a time asks for a subject's lock (`turns`). The check before the lock only
-saves calls: it may be stale. The one inside decides, since no other handler runs meanwhile. A
-holder that is paused past its lease continues without the lock; its commit is refused by the
-fence, but nothing here stops what its handler writes by itself.
+In a process one call at a time asks for a subject's lock (`turn_queue`). The check before the lock
+only saves calls: it may be stale. The one inside decides, since no other handler runs meanwhile. A
+holder that is paused past its lease continues without the lock; its commit is refused by the fence,
+but nothing here stops what its handler writes by itself.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -2,7 +2,7 @@
 
 A round reads a page of each open shard, some at a time, and takes entries until the page is full; a
 shard that was not taken from goes first in the next round, so a busy one holds up no other. What
-was read and not taken is read again, from memory (`shared`).
+was read and not taken is read again, from memory (`stream_access`).
 
 Records of a table's stream: the entry that one brings, if it does.
 

@@ -3,7 +3,7 @@
 All writes go through the home region, because a marker's condition holds only in the region where
 it is evaluated. An import that was begun through one home may be finished through another: its
 markers are read in every region before anything is written, and nothing is written while the
-contract's home is being moved. One begun before a region was lost is refused (`beginning.py`).
+contract's home is being moved. One begun before a region was lost is refused (`begin_marker.py`).
 
 Keeps bad rows unchanged, so that they can be corrected and imported as a separate file.
 """

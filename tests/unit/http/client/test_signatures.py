@@ -15,7 +15,7 @@ DIFFERENT = {
     "watch": "calls a function of the process that reads; the service has webhooks",
     "store": "is the table's, which a client does not reach",
     "close": "is the same, and no coroutine in the plain classes",
-    "budget": "is a method of the table in the library; `test_budgets.py` compares what it returns",
+    "budget": "is a method of the table in the library; see `test_budget_recovery.py`",
     "budgets": "as `budget`",
     "live_totals": "is the service's stream of events; the library has `watch`",
 }
