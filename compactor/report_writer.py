@@ -7,7 +7,7 @@ from compactor.plan_execution import PlanResult
 from compactor.report import CompactorReport
 from ledger.core.errors import LedgerError, RegionUnreadable
 from ledger.runtime.clock import Clock
-from ledger.store.wrappers.metered import outcome_name
+from ledger.store.wrappers.meter import outcome_name
 from ledger.store.writes import Applied
 
 log = logging.getLogger("compactor.merge_pass")

@@ -15,7 +15,7 @@ from ledger.core.clock_offset import RegionTime, check_offset
 from ledger.core.contract import Terms
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore, Operation
 
 
 class ControlStore(ForwardingStore):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ledger.budgets.calendar import Window, window_in
 from ledger.budgets.grant_closing import SPENDS, RegionViews, spend_in
-from ledger.budgets.restore_plan import Entries, Items, RestorePlan, plan_restore, takers
+from ledger.budgets.restore_plan import Items, RestoredEntries, RestorePlan, plan_restore, takers
 from ledger.budgets.rights import Account, GrantName, Rights, condition_of, rights_item
 from ledger.budgets.rights_items import budget_of, read_local_rights, read_rights, scanned
 from ledger.budgets.spend_record import SpendRecord
@@ -42,7 +42,7 @@ class RestoreView:
 
     windows: Sequence[Window]
     budgets: Sequence[str]
-    entries: Entries
+    entries: RestoredEntries
 
 
 async def look(regions: RegionViews, budget: str | None) -> RestoreView:
@@ -63,7 +63,7 @@ async def look(regions: RegionViews, budget: str | None) -> RestoreView:
     return RestoreView(
         [windows[counter] for counter in sorted(windows)],
         sorted({name for look in looks for name in look.budgets}),
-        Entries(list(spends.values()), list(reopened.values())),
+        RestoredEntries(list(spends.values()), list(reopened.values())),
     )
 
 
@@ -164,7 +164,7 @@ class _Look:
 async def restore_budget(
     regions: RegionViews,
     counter: str,
-    entries: Entries,
+    entries: RestoredEntries,
     made: Mapping[Account, Rights | None],
 ) -> Mapping[Account, RestorePlan]:
     """Count a budget, or a window of it, again in each region's item; return what was changed.
@@ -202,7 +202,7 @@ async def restore_budget(
             )
     found: dict[Account, RestorePlan] = {}
     now = regions.time(regions.terms.home).latest
-    for after in plan_restore(items, Entries(own, reopened), taken, counter, now):
+    for after in plan_restore(items, RestoredEntries(own, reopened), taken, counter, now):
         account = after.account
         put = Put(rights_item(after, counter), condition_of(read[account]))
         if not isinstance(await regions.stores[account.region].write(put), Applied):

@@ -51,7 +51,7 @@ class RestorePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class RestoredEntries:
     """What entries say that items may not.
 
     `spends` are those that name a later version than an item's, or one of its open grants;
@@ -63,7 +63,7 @@ class Entries:
 
 
 def plan_restore(
-    items: Items, entries: Entries, taken: Taken, budget: str, now: float
+    items: Items, entries: RestoredEntries, taken: Taken, budget: str, now: float
 ) -> list[Rights]:
     """Return the items of a budget that change, in the order in which they are to be written.
 
@@ -107,7 +107,11 @@ def takers(items: Items) -> Taken:
 
 
 def counted_item(
-    item: Rights, entries: Entries, taken: Mapping[Account, Decimal], budget: str, now: float
+    item: Rights,
+    entries: RestoredEntries,
+    taken: Mapping[Account, Decimal],
+    budget: str,
+    now: float,
 ) -> Rights | None:
     """Return an item that knows all that names it; None if it does already.
 

@@ -2,11 +2,11 @@
 
 import anyio
 
+from ledger.demo.change_sample import load_sample
 from ledger.demo.harness.display import run_shown
 from ledger.demo.harness.report import ReportFiles, finish
 from ledger.demo.report import DemoOptions
 from ledger.demo.run import DemoRun
-from ledger.demo.sample import load_sample
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options

@@ -11,12 +11,12 @@ import typer
 from rich.text import Text
 
 from ledger.core import amounts
-from ledger.demo.harness.display import View, checked
+from ledger.demo.harness.display import DisplayView, checked
 from ledger.demo.harness.options import REGIONS as ALL_REGIONS
 from ledger.demo.harness.options import JsonFile, LabOptions, Picture
 from ledger.demo.harness.picture import OURS, WRONG, finish_axis
-from ledger.demo.harness.report import Report, Row, Section, Verdict
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.report import Row, RunReport, Section, Verdict
+from ledger.demo.harness.totals import ShownTotals
 from ledger.runtime.command_line import FAILED
 
 REGIONS = ALL_REGIONS[:3]
@@ -59,7 +59,7 @@ class DemoProgress:
         if complaint is not None:
             self.wrong.append(complaint)
 
-    def view(self) -> View:
+    def view(self) -> DisplayView:
         """Return what is shown now."""
         done = self.recorded.total()
         folds, merged, deleted = (
@@ -76,7 +76,7 @@ class DemoProgress:
             for region in REGIONS
         ]
         columns = ("region", "ledger changes", "single-item ADDs", "entries not merged")
-        return View(
+        return DisplayView(
             title="ledger demo",
             phase=self.phase,
             figures=[
@@ -91,12 +91,12 @@ class DemoProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemoReport(Report):
+class DemoReport(RunReport):
     """The end of the demo: both ways beside the expected totals, and what the ledger cost."""
 
     changes: int
-    ledger: Sequence[RegionTotals]
-    single: Sequence[RegionTotals]
+    ledger: Sequence[ShownTotals]
+    single: Sequence[ShownTotals]
     lost: Sequence[int]
     """Changes that the single items of each region have lost."""
     reads: int
@@ -175,7 +175,7 @@ class DemoReport(Report):
         axis.yaxis.set_major_formatter("{x:,.0f}")
         axis.legend(frameon=False, loc="lower right", fontsize=9)
 
-    def _row(self, name: str, one: RegionTotals, lost: int) -> Row:
+    def _row(self, name: str, one: ShownTotals, lost: int) -> Row:
         style = "red" if one.wrong else "green"
         error = self._money(amounts.total(one.errors.values()))
         found = [Text(cell, style=style) for cell in (error, f"{one.right:,}", f"{lost:,}")]
@@ -195,7 +195,7 @@ class DemoReport(Report):
             ("time", f"{self.seconds:.0f} s"),
         ]
 
-    def _found(self, one: RegionTotals, lost: int) -> str:
+    def _found(self, one: ShownTotals, lost: int) -> str:
         return f"{lost:,} changes lost, {one.right:,} of {len(one.expected):,} totals right"
 
     def _money(self, amount: Decimal) -> str:

@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from ledger.core import amounts
 from ledger.demo import naive
+from ledger.demo.change_sample import ChangeSample
 from ledger.demo.harness.census import Census, take_census, wait_merged
 from ledger.demo.harness.compactor_process import CompactorProcess, run_compactor
 from ledger.demo.harness.probes import PREFIX, Probe
 from ledger.demo.harness.table import TestTable, open_table
-from ledger.demo.harness.totals import RegionTotals, read_totals
+from ledger.demo.harness.totals import ShownTotals, read_totals
 from ledger.demo.report import REGIONS, DemoOptions, DemoProgress, DemoReport
-from ledger.demo.sample import Sample
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import background_tasks, run_all
@@ -47,7 +47,7 @@ MERGING = {"fold_min": 20, "fold_age": 8.0, "lease": 6.0, "heartbeat": 1.0}
 class DemoRun:
     """One run of the demo."""
 
-    def __init__(self, sample: Sample, options: DemoOptions, *, clock: Clock) -> None:
+    def __init__(self, sample: ChangeSample, options: DemoOptions, *, clock: Clock) -> None:
         self.progress = DemoProgress(len(sample.changes))
         self._sample = sample
         self._options = options
@@ -147,7 +147,7 @@ class DemoRun:
         expected = {account: self._sample.expected[account]}
         self._check_totals(await read_totals({ledger.region: ledger}, expected))
 
-    def _check_totals(self, found: Sequence[RegionTotals]) -> None:
+    def _check_totals(self, found: Sequence[ShownTotals]) -> None:
         self.progress.reads += sum(len(totals.expected) for totals in found)
         self.progress.wrong += [sentence for totals in found for sentence in totals.wrong]
 
@@ -188,7 +188,7 @@ class DemoRun:
             changes=changes,
             ledger=found,
             single=[
-                RegionTotals(region, {name: value for name, (value, _) in kept.items()}, expected)
+                ShownTotals(region, {name: value for name, (value, _) in kept.items()}, expected)
                 for region, kept in single.items()
             ],
             lost=[changes - sum(count for _, count in kept.values()) for kept in single.values()],

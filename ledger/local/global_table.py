@@ -16,7 +16,7 @@ from ledger.core.errors import LocalTableError, SettingsError
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, LocalOptions
 from ledger.local.process import Control, control_by_http, start_child, stop_child
-from ledger.runtime.supervised import ForkOwner
+from ledger.runtime.supervisor import ForkOwner
 from ledger.settings import Settings
 from ledger.settings.fields import LIVES_OF_A_HOLD
 from ledger.settings.groups import Seconds

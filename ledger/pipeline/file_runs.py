@@ -63,7 +63,7 @@ class LaneRun:
     follows: bool = False
 
 
-class Filling(Protocol):
+class FillingFile(Protocol):
     """A file on its way to be complete."""
 
     @property
@@ -130,7 +130,7 @@ async def bring_in(
     settings: Settings,
     progress: LaneProgress,
     *,
-    spool: Filling | None = None,
+    spool: FillingFile | None = None,
     report: Callable[[str], None],
 ) -> Signalled:
     """Bring a lane in to its end, or until a signal, which is returned.
@@ -226,7 +226,7 @@ class PipelineRun:
         for waiting in self._waiting:
             waiting.cancel()
 
-    async def bring_in(self, lane: LaneRun, spool: Filling | None = None) -> None:
+    async def bring_in(self, lane: LaneRun, spool: FillingFile | None = None) -> None:
         """Bring a lane in to its end.
 
         Raises:
@@ -282,7 +282,7 @@ class PipelineRun:
         self._waiting.discard(waiting)
         return not self.is_stopping
 
-    async def _filled(self, spool: Filling) -> bool:
+    async def _filled(self, spool: FillingFile) -> bool:
         if spool.is_complete:
             return False
         await self._clock.sleep(FOLLOW_SECONDS)

@@ -15,7 +15,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ledger.core.errors import LedgerError
-from ledger.runtime.supervised import ForkOwner, keep_inherited
+from ledger.runtime.supervisor import ForkOwner, keep_inherited
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

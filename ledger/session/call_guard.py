@@ -9,7 +9,7 @@ from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import NEVER, bounded, deadline_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
-from ledger.runtime.supervised import Supervised
+from ledger.runtime.supervisor import Supervised
 from ledger.session.components import Components
 from ledger.settings import Settings
 

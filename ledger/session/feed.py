@@ -8,7 +8,7 @@ from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.reads.feed.page import FeedPage, checked_limit
 from ledger.reads.feed.reader import QUIET_SECONDS, wait_for_page
-from ledger.reads.feed.wanted import Wanted
+from ledger.reads.feed.selection import FeedSelection
 from ledger.session.arguments import check_counters
 from ledger.session.call_guard import CallGuard
 
@@ -99,7 +99,7 @@ class SessionFeed(CallGuard):
         )
 
     async def _page(
-        self, wanted: Wanted, after: str | None, since: datetime | None, limit: int
+        self, wanted: FeedSelection, after: str | None, since: datetime | None, limit: int
     ) -> FeedPage:
         parts = self._open_parts
         await self._renew_to_read()
@@ -120,7 +120,7 @@ def followed(counters: Iterable[str] | None) -> frozenset[str] | None:
     return frozenset(chosen)
 
 
-def wanted_of(prefix: str, counters: Iterable[str] | None) -> Wanted:
+def wanted_of(prefix: str, counters: Iterable[str] | None) -> FeedSelection:
     """Return the filter of the entries that were asked for.
 
     Raises:
@@ -129,4 +129,4 @@ def wanted_of(prefix: str, counters: Iterable[str] | None) -> Wanted:
     """
     if prefix:
         keys.checked_counter(prefix, "prefix")
-    return Wanted(prefix, followed(counters))
+    return FeedSelection(prefix, followed(counters))

@@ -18,7 +18,7 @@ from ledger.reads.archive.metrics import ArchiveMetrics
 from ledger.runtime.call_deadlines import NEVER, bounded, deadline_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
-from ledger.runtime.supervised import Supervised
+from ledger.runtime.supervisor import Supervised
 from ledger.runtime.tracing.choice import tracing_of
 from ledger.session.arguments import counters_named
 from ledger.session.assembly import Assembly, GivenConnections
@@ -33,7 +33,7 @@ from ledger.watches.crossings import Call, CrossingCall, checked_call
 from ledger.watches.watcher import Watches
 from ledger.writes.change_list import ChangeLike, parse_changes
 from ledger.writes.entry_plan import Change
-from ledger.writes.reversal import Wanted
+from ledger.writes.reversal import ReversalRequest
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -352,7 +352,7 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         reverser, end = self._open_parts.reverser, deadline_of(timeout)
         end = await self._renew_by(end)
-        wanted = Wanted(note, effective)
+        wanted = ReversalRequest(note, effective)
         return await self._counted(reverser.reverse(entry, wanted, end=end))
 
     def watch(

@@ -33,7 +33,7 @@ from ledger.store.dynamodb.transport import Transport
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.wrappers.net_signatures import NetSigningStore
 
 CONNECTIONS_MAX = 64
@@ -130,7 +130,7 @@ def _wrapped(store: Store, settings: Settings, *, metrics: Metrics, clock: Clock
     tracing = tracing_of(settings.tracing)
     if tracing is None:
         return MeteredStore(store, metrics=metrics, clock=clock)
-    from ledger.store.wrappers.traced import TracedStore, say_units  # noqa: PLC0415 (an extra)
+    from ledger.store.wrappers.tracer import TracedStore, say_units  # noqa: PLC0415 (an extra)
 
     on_units = partial(say_units, settings.table)
     return TracedStore(

@@ -30,7 +30,7 @@ from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.store.writes import Action, Applied, Check, InTable, Outcome
 
 Link = tuple[str, str]

@@ -43,7 +43,7 @@ TRIES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReversalRequest:
     """What a reversal is asked to say of itself; of a repeat None stands for whatever it says."""
 
     note: str | None = None
@@ -83,7 +83,7 @@ class Reverser:
         self._planner = Planner(store.region, settings=settings, services=services)
         self._retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
 
-    async def reverse(self, entry: Entry, wanted: Wanted, *, end: float = NEVER) -> Entry:
+    async def reverse(self, entry: Entry, wanted: ReversalRequest, *, end: float = NEVER) -> Entry:
         """Write the opposite of an entry; see `Ledger.reverse`.
 
         `end` is the event loop's time at which the outcome is reported as unknown.
@@ -95,7 +95,7 @@ class Reverser:
             work = self._reversed(entry, wanted)
             return await bounded(end, work, partial(_unknown, entry, TIMEOUT))
 
-    async def _reversed(self, entry: Entry, wanted: Wanted) -> Entry:
+    async def _reversed(self, entry: Entry, wanted: ReversalRequest) -> Entry:
         key = once.reversal_key(entry.counter, entry.id)
         partitions = self._partitions(entry)
         for _ in range(TRIES_MAX):
@@ -121,7 +121,7 @@ class Reverser:
         return [keys.partition_key(entry.counter, shard) for shard in known]
 
     async def _written(
-        self, entry: Entry, partitions: Sequence[str], wanted: Wanted, record: Item | None
+        self, entry: Entry, partitions: Sequence[str], wanted: ReversalRequest, record: Item | None
     ) -> Entry | None:
         """Write a reversal; return None if there is one already.
 
@@ -152,7 +152,7 @@ class Reverser:
                 raise _unknown(entry, cause)
         return None
 
-    def _planned(self, original: Entry, wanted: Wanted) -> PlannedEntry:
+    def _planned(self, original: Entry, wanted: ReversalRequest) -> PlannedEntry:
         """Plan the opposite entry in the collection of the original, with an id after its."""
         change = Change(
             original.counter, original.change.copy_negate(), wanted.note, wanted.effective
@@ -274,7 +274,7 @@ def _checked(original: Entry) -> Entry:
     return original
 
 
-def _repeated(entry: Entry, wanted: Wanted, made: Made) -> Entry:
+def _repeated(entry: Entry, wanted: ReversalRequest, made: Made) -> Entry:
     """Return the reversal that an earlier call made.
 
     Raises:

@@ -31,7 +31,7 @@ from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
-from ledger.store.wrappers.forwarding import READS
+from ledger.store.wrappers.forwarder import READS
 from ledger.store.writes import Applied, Rejected, Unknown
 
 LARGEST = Decimal(10**38 - 1)

@@ -27,7 +27,7 @@ from ledger.store.conditions import Absent
 from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import (
     Action,
     Applied,

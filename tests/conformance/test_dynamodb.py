@@ -18,7 +18,7 @@ from ledger.store.connections import open_store
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.wrappers.net_signatures import NetSigningStore
 
 REGION = REGIONS[0]

@@ -21,8 +21,8 @@ from support.worlds import counted_items, entries_left, is_net, merge_all, open_
 from compactor import Compactor
 from compactor.observation import lease_name
 from ledger.core.entry import entry_of
+from ledger.demo.harness.digit_tags import CHANGES_MAX
 from ledger.demo.harness.probes import Probe
-from ledger.demo.harness.tagged import CHANGES_MAX
 from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.lease_rules import LeaseRecord, lease_key, record_of
 from ledger.session.ledger import Ledger

@@ -18,8 +18,8 @@ from support.worlds import merge_all, open_ledgers
 
 from compactor import Compactor
 from ledger import Ledger, OutcomeUnknown
+from ledger.demo.harness.digit_tags import CHANGES_MAX
 from ledger.demo.harness.probes import Probe
-from ledger.demo.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings

@@ -136,7 +136,7 @@ async def test_no_request_of_the_document_is_refused_for_its_form() -> None:
         index=("*",), periods={"*": {"hours": 72, "days": 62}}, budgets={"*": {}}
     )
     refused = dict[str, list[str]]()
-    async with served(table, body_max=10_000_000) as service, service.context.fleet:
+    async with served(table, body_max=10_000_000) as service:
         service.context.is_brief = True
         document = (await service.http.get("/openapi.json")).json()
         with warnings.catch_warnings():

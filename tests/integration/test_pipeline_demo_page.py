@@ -16,7 +16,7 @@ from support.browsers import dom_of
 from support.ledgers import AWAY, HOME
 
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.totals import ShownTotals
 from ledger.testing.clock import ManualClock
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
@@ -33,8 +33,8 @@ def demo_snapshot() -> dict[str, Any]:
     expected = {name: Decimal(0) for name in SHOWN} | {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
     behind = expected | {"risk/Rho": Decimal(7)}
     progress.totals = [
-        RegionTotals(HOME, expected, expected),
-        RegionTotals(AWAY, behind, expected),
+        ShownTotals(HOME, expected, expected),
+        ShownTotals(AWAY, behind, expected),
     ]
     return progress.snapshot()
 

@@ -21,8 +21,8 @@ from support.worlds import counted_items, is_net, merge_all
 from compactor import Compactor
 from ledger import Ledger
 from ledger.core import keys
+from ledger.demo.harness.digit_tags import CHANGES_MAX
 from ledger.demo.harness.probes import Probe
-from ledger.demo.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings

@@ -30,7 +30,7 @@ from ledger.core.entry import entry_id
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
-from ledger.demo.harness.tagged import digits
+from ledger.demo.harness.digit_tags import digits
 from ledger.testing.clock import START
 from ledger.testing.replicas import nothing
 

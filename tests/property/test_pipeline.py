@@ -18,11 +18,11 @@ from ledger.pipeline.core.category_sums import (
     total,
 )
 from ledger.pipeline.core.items import map_item, map_item_of, state_item, state_of
-from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.records import Poison, Record, RecordForm
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
 
-FORM = Form(pipeline_settings())
+FORM = RecordForm(pipeline_settings())
 VALUES = st.decimals(-(10**14), 10**14, places=3)
 CATEGORIES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
 COUNTED = st.lists(st.sampled_from("xyz"), max_size=2, unique=True)

@@ -13,7 +13,7 @@ from support.clients import together
 from support.guarding import event
 
 from ledger.primitives.versions import Busy, Handled, Skipped
-from ledger.primitives.versions.turn_queue import Turns
+from ledger.primitives.versions.turn_queue import SubjectTurns
 from ledger.primitives.versions.version_rules import VersionRules
 from ledger.testing.clock import START
 
@@ -67,7 +67,7 @@ class LoopClock:
 class Run:
     """All calls through one set of turns; the record that they guard is the newest handled."""
 
-    turns: Turns
+    turns: SubjectTurns
     newest: dict[str, int] = field(default_factory=dict)
     handled: set[tuple[str, int]] = field(default_factory=set)
     ended: int = 0
@@ -108,7 +108,9 @@ class Run:
 
 async def run_all(arrivals: list[Arrival], waiting_max: int) -> None:
     """Hand in all of them; afterwards none waits, and none has a turn."""
-    turns = Turns(rules=VersionRules(), clock=LoopClock(), owner="me", waiting_max=waiting_max)
+    turns = SubjectTurns(
+        rules=VersionRules(), clock=LoopClock(), owner="me", waiting_max=waiting_max
+    )
     run = Run(turns)
     await together([partial(run.call, arrival) for arrival in arrivals])
     assert run.ended == len(arrivals)

@@ -17,7 +17,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 
 FAULTY = FaultProfile(lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1)
 """About a third of the writes get no answer; a third of these land up to a minute later."""

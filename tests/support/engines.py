@@ -15,7 +15,7 @@ from ledger.store.connections import open_store
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.engines("dynoxide"))

@@ -37,7 +37,7 @@ from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.core.age_horizon import AgeHorizon, horizon
 from ledger.pipeline.core.lane_state import LaneState
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.records import RecordForm
 from ledger.pipeline.stages import state_stage
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_batch import StateBatch
@@ -237,11 +237,11 @@ def _messages(chance: Random) -> list[bytes]:
     ]
 
 
-def _never_too_old(lane: LaneState, form: Form, settings: Settings) -> AgeHorizon:
+def _never_too_old(lane: LaneState, form: RecordForm, settings: Settings) -> AgeHorizon:
     return replace(horizon(lane, form, settings), forgotten=0, settled=None)
 
 
-def _at_once(lane: LaneState, form: Form, settings: Settings) -> AgeHorizon:
+def _at_once(lane: LaneState, form: RecordForm, settings: Settings) -> AgeHorizon:
     return replace(horizon(lane, form, settings), settled=None)
 
 

@@ -15,7 +15,7 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.lease_rules import NO_OWNER, LeaseTerms
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard, Skipped
 from ledger.primitives.versions.lock import GuardOptions
-from ledger.primitives.versions.turn_queue import Turns
+from ledger.primitives.versions.turn_queue import SubjectTurns
 from ledger.primitives.versions.version_rules import LOCK_SORT_KEY
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, MemoryTable
@@ -142,7 +142,7 @@ def condition_guard(store: Store, *, tries_max: int = 8, **options: Any) -> Cond
     )
 
 
-class HastyTurns(Turns):
+class HastyTurns(SubjectTurns):
     """Broken turns: what is overtaken is skipped at once, whatever becomes of the newest."""
 
     def _pass_on(self, event: Event, newest: int | None) -> None:

@@ -22,7 +22,7 @@ from ledger.reads.archive.places.port import Place
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.connections import open_stores
-from ledger.store.wrappers.forwarding import READS, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import READS, ForwardingStore, Operation
 
 Result = TypeVar("Result")
 PASSES_MAX = 20

@@ -15,7 +15,7 @@ from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.testing.clock import START, ManualClock
 
 KEY = lease_key("compactor")

@@ -24,7 +24,7 @@ from compactor.observation import CollectionViews
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
-from ledger.demo.harness.tagged import CHANGES_MAX, amount
+from ledger.demo.harness.digit_tags import CHANGES_MAX, amount
 from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.reads.collection import ReadBounds, read_collection
 from ledger.runtime.clock import ElapsedTime

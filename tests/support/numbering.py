@@ -21,8 +21,8 @@ from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered
 from ledger.primitives.sequences.sort_key_sequence import AppendOptions
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.forwarder import ForwardingStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Applied, Outcome, Unknown, Write
 
 RESUMED_MAX = 50

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.testing.clock import ManualClock
 
 

@@ -15,7 +15,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.reads import FoundItems, Get, Page, Query, Scan
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import (
     Action,
     BatchOutcome,

@@ -35,7 +35,7 @@ from ledger.pipeline.auditing.reread import RereadResult
 from ledger.pipeline.auditing.scan_checkpoints import Checkpoints, ScanPosition
 from ledger.pipeline.core.items import STATE_PREFIX, STATE_SORT_KEY
 from ledger.pipeline.core.lane_state import LaneState
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.records import RecordForm
 from ledger.pipeline.core.registry import region_key, required_of
 from ledger.pipeline.sources.source import ListSource, Source
 from ledger.pipeline.stages.lanes import Lanes
@@ -219,7 +219,7 @@ class HeldRebuild(StateRebuild):
             await self.clock.sleep(1.0)
 
 
-async def _as_known(self: Lanes, wanted: LaneState, form: Form) -> LaneState:
+async def _as_known(self: Lanes, wanted: LaneState, form: RecordForm) -> LaneState:
     """Overlook what a rebuild requires."""
     del self, form
     return wanted

@@ -73,5 +73,9 @@ async def served(
     options = ServiceOptions(body_max=body_max, loopback_only=loopback_only)
     app, context = create_app(ledger, parts, options)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False, client=(peer, 123))
-    async with ledger, httpx.AsyncClient(transport=transport, base_url=SERVICE) as http:
+    async with (
+        ledger,
+        context.fleet,
+        httpx.AsyncClient(transport=transport, base_url=SERVICE) as http,
+    ):
         yield Served(table, ledger, http, context, app, seen)

@@ -8,7 +8,7 @@ from support.ledgers import HOME
 
 from ledger.reads.feed.port import ShardListing, ShardRead
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore, Operation
 from ledger.testing.clock import START
 
 

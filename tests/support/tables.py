@@ -11,7 +11,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.table import Table
 
 

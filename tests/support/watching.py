@@ -19,7 +19,7 @@ from ledger.session.ledger import Ledger
 from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
 from ledger.testing.clock import ManualClock
 from ledger.watches.crossings import CrossingDecider

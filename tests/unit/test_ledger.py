@@ -32,7 +32,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Seeded,
 )
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing.clock import START, ManualClock
 from ledger.writes.change_list import ChangeLike
 from ledger.writes.entry_plan import Change

@@ -35,7 +35,7 @@ from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
-from ledger.store.wrappers.forwarding import READS
+from ledger.store.wrappers.forwarder import READS
 from ledger.store.writes import Action, Outcome, Put
 from ledger.testing.clock import START, ManualClock
 

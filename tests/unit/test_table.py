@@ -34,7 +34,7 @@ from ledger.runtime.metrics import Metrics, summed
 from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Action, Applied, Outcome, Rejected, Write
 from ledger.table import Table
 from ledger.testing.clock import ManualClock

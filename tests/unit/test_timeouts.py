@@ -37,7 +37,7 @@ from ledger.reads.total_cache import READS_AT_ONCE
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
 from ledger.writes.entry_plan import Change

@@ -16,7 +16,7 @@ from ledger.runtime.tracing.choice import tracing_of
 from ledger.runtime.tracing.spans import Tracing
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
-from ledger.store.wrappers.traced import TracedStore
+from ledger.store.wrappers.tracer import TracedStore
 from ledger.testing.clock import ManualClock
 
 

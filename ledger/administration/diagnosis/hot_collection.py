@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.administration.diagnosis.unmerged import NOTHING_SAMPLED, Unmerged
+from ledger.administration.diagnosis.merge_backlog import NOTHING_SAMPLED, Unmerged
 from ledger.core.ids import parse
 
 UNITS_PER_ENTRY = 2.0

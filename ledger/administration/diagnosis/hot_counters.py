@@ -24,9 +24,9 @@ from ledger.administration.diagnosis.hot_collection import (
     HotSample,
     rate_of,
 )
+from ledger.administration.diagnosis.merge_backlog import SampledKeys
 from ledger.administration.diagnosis.permission_trials import DENIED_CODES
 from ledger.administration.diagnosis.region_client import NotingTransport
-from ledger.administration.diagnosis.unmerged import SampledKeys
 from ledger.administration.estimate import PARTITION_WRITES, SHARD_SHARE
 from ledger.core import keys
 from ledger.core.entry import Key

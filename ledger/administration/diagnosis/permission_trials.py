@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ledger.administration.templates.permissions import names_of, regions_of
-from ledger.administration.templates.roles import Grant, Role, grants
+from ledger.administration.templates.roles import Role, RoleGrant, grants
 from ledger.core.entry import Key
 from ledger.core.keys import DOCTOR_PARTITION
 from ledger.settings import Settings
@@ -137,7 +137,7 @@ def trials_of(role: Role, settings: Settings, region: str, *, number: int) -> It
                 yield from _trials(grant, action, table, number)
 
 
-def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Trial]:
+def _trials(grant: RoleGrant, action: str, table: str, number: int) -> Iterator[Trial]:
     if grant.service == "s3":
         yield _on_path(grant, action, table, number)
         return
@@ -155,7 +155,7 @@ def _trials(grant: Grant, action: str, table: str, number: int) -> Iterator[Tria
         yield Trial(grant.name, action, table, partition, *made)
 
 
-def _on_path(grant: Grant, action: str, path: str, number: int) -> Trial:
+def _on_path(grant: RoleGrant, action: str, path: str, number: int) -> Trial:
     """Return the trial of an action on a bucket, or on the objects `BUCKET/PREFIX*`."""
     bucket, _, prefix = path.partition("/")
     named = {"Bucket": bucket, "Key": prefix.replace("*", f"{FILLED_IN}-{number}")}
@@ -170,7 +170,7 @@ def _on_path(grant: Grant, action: str, path: str, number: int) -> Trial:
     return Trial(grant.name, action, path, "", operation, request, service="s3")
 
 
-def partitions_of(grant: Grant) -> list[str]:
+def partitions_of(grant: RoleGrant) -> list[str]:
     """Return a partition key for each one in a grant; `~doctor` if it names none."""
     return [key.replace("*", FILLED_IN) for key in grant.only_keys] or [DOCTOR_PARTITION]
 

@@ -18,7 +18,7 @@ from ledger.administration.templates.permissions import (
 from ledger.administration.templates.pipeline_function import pipeline_template
 from ledger.administration.templates.rendering import as_json, as_yaml
 from ledger.administration.templates.replication_alarms import replication_template
-from ledger.administration.templates.roles import Grant, Role, grants
+from ledger.administration.templates.roles import Role, RoleGrant, grants
 from ledger.administration.templates.scheduled_job import compactor_template
 from ledger.administration.templates.service_function import service_template
 from ledger.administration.templates.table import table_template
@@ -26,8 +26,8 @@ from ledger.administration.templates.table_policy import table_policy
 
 __all__ = [
     "ACCOUNT_EXAMPLE",
-    "Grant",
     "Role",
+    "RoleGrant",
     "archive_template",
     "as_json",
     "as_yaml",

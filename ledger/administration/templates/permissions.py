@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
-from ledger.administration.templates.roles import Grant, Role, Where, grants
+from ledger.administration.templates.roles import Role, RoleGrant, Where, grants
 from ledger.core.urls import S3, bucket_of
 from ledger.settings import Settings
 
@@ -114,13 +114,13 @@ def _document(
     return {"Version": POLICY_VERSION, "Statement": statements}
 
 
-def regions_of(settings: Settings, grant: Grant, region: str | None = None) -> list[str]:
+def regions_of(settings: Settings, grant: RoleGrant, region: str | None = None) -> list[str]:
     """Return the regions in which a grant holds, home first; of one region that one, or none."""
     names = [settings.home] if grant.where is Where.HOME else settings.home_first
     return [name for name in names if region in {None, name}]
 
 
-def names_of(settings: Settings, grant: Grant) -> list[str]:
+def names_of(settings: Settings, grant: RoleGrant) -> list[str]:
     """Return the tables of a grant, or the paths in S3."""
     if grant.if_archived and not settings.terms.archive:
         return []
@@ -139,7 +139,7 @@ def names_of(settings: Settings, grant: Grant) -> list[str]:
     }[grant.tables]
 
 
-def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
+def _statement(grant: RoleGrant, resources: list[object]) -> dict[str, Any]:
     statement: dict[str, Any] = {
         "Sid": grant.name,
         "Effect": "Allow",

@@ -81,7 +81,7 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RoleGrant:
     """Some actions on the table: in which regions, and on which partition keys.
 
     A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
@@ -127,87 +127,87 @@ _RECORDS = tuple(
     f"{prefix}*" for prefix in (REVERSE_PREFIX, RECONCILE_PREFIX, RECONCILE_LATEST_PREFIX)
 )
 # Every process reads the contract in its own region before it acts, and again each minute.
-_READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
-_READ_ARCHIVE = Grant("ReadTheArchive", ("GetObject",), tables="objects")
+_READ_CONTRACT = RoleGrant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
+_READ_ARCHIVE = RoleGrant("ReadTheArchive", ("GetObject",), tables="objects")
 # HeadBucket, which returns a bucket's region, and ListObjectsV2 are both under ListBucket.
-_SEE_BUCKETS = Grant("SeeTheArchive", ("ListBucket",), tables="buckets")
+_SEE_BUCKETS = RoleGrant("SeeTheArchive", ("ListBucket",), tables="buckets")
 _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
-_GRANTS: dict[Role, tuple[Grant, ...]] = {
+_GRANTS: dict[Role, tuple[RoleGrant, ...]] = {
     Role.WRITER: (
         _READ_CONTRACT,
         # Changes with keys are sent as statements, 25 at a time, and if those are denied one by
         # one. An entry that names a grant is charged to it: only a spender may write one.
-        Grant(
+        RoleGrant(
             "WriteEntries",
             ("PutItem", "BatchWriteItem", "PartiQLInsert"),
             never_keys=_OWN,
             only_attributes=_ENTRY,
         ),
-        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        RoleGrant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
         # A call past the retry horizon is answered from table and archive.
-        Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_OWN, if_archived=True),
+        RoleGrant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_OWN, if_archived=True),
         _READ_ARCHIVE,
-        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+        RoleGrant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
         # `ledger doctor --probe`.
-        Grant("Probe", ("PutItem", "BatchWriteItem"), only_keys=(DOCTOR_PARTITION,)),
+        RoleGrant("Probe", ("PutItem", "BatchWriteItem"), only_keys=(DOCTOR_PARTITION,)),
     ),
     # Besides writer's and reader's, for `reverse` and `reconcile`: every region is looked at, and
     # home written to.
     Role.CORRECTOR: (
-        Grant(
+        RoleGrant(
             "ReverseAndCorrect",
             ("PutItem",),
             Where.HOME,
             never_keys=_OWN,
             only_attributes=once.ATTRIBUTES,
         ),
-        Grant("KeepRecords", ("GetItem", "PutItem", "Query"), Where.HOME, only_keys=_RECORDS),
-        Grant("LookAtEntries", ("GetItem", "Query"), never_keys=_OWN),
+        RoleGrant("KeepRecords", ("GetItem", "PutItem", "Query"), Where.HOME, only_keys=_RECORDS),
+        RoleGrant("LookAtEntries", ("GetItem", "Query"), never_keys=_OWN),
     ),
     # Besides the writer's, for programs that spend from budgets, hold, or change limits: rights are
     # fetched through the regions that have them, and holds resolved through that of their entry.
     Role.SPENDER: (
-        Grant(
+        RoleGrant(
             "SpendAndHold",
             ("PutItem", "BatchWriteItem", "UpdateItem"),
             never_keys=_OWN,
             only_attributes=(*_ENTRY, *SPENDING_ATTRIBUTES),
         ),
-        Grant("LookAtEntries", ("GetItem",), never_keys=_OWN),
-        Grant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
+        RoleGrant("LookAtEntries", ("GetItem",), never_keys=_OWN),
+        RoleGrant("KeepRights", ("GetItem", "PutItem", "Query"), only_keys=(_BUDGETS,)),
     ),
     # Instead of the writer's, with `writer.strict`: it replaces and deletes no existing item,
     # and what it puts has no attribute that only net changes, sums or records have.
     Role.STRICT_WRITER: (
         _READ_CONTRACT,
-        Grant(
+        RoleGrant(
             "InsertEntries",
             ("PartiQLInsert",),
             never_keys=_OWN,
             only_attributes=_ENTRY,
         ),
         # An INSERT does not return an existing item.
-        Grant("LookAtWhatIsThere", ("GetItem",), never_keys=_OWN),
-        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
-        Grant("AnswerLateCalls", ("Query",), never_keys=_OWN, if_archived=True),
+        RoleGrant("LookAtWhatIsThere", ("GetItem",), never_keys=_OWN),
+        RoleGrant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        RoleGrant("AnswerLateCalls", ("Query",), never_keys=_OWN, if_archived=True),
         _READ_ARCHIVE,
-        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
+        RoleGrant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
     Role.READER: (
-        Grant("ReadCollections", ("Query",)),
-        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        RoleGrant("ReadCollections", ("Query",)),
+        RoleGrant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
         _READ_ARCHIVE,
-        Grant("ReadDescriptions", ("BatchGetItem",), only_keys=(_DESCRIPTIONS,)),
+        RoleGrant("ReadDescriptions", ("BatchGetItem",), only_keys=(_DESCRIPTIONS,)),
     ),
     # Beside the reader's, where totals are watched: each crossing is decided through home.
     Role.WATCHER: (
-        Grant("ReadTotalsAtHome", ("Query",), Where.HOME),
-        Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
+        RoleGrant("ReadTotalsAtHome", ("Query",), Where.HOME),
+        RoleGrant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
     ),
     # Beside the reader's, where the feed is followed.
     Role.FOLLOWER: (
-        Grant(
+        RoleGrant(
             "ReadTheStream",
             ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
             tables="streams",
@@ -215,13 +215,13 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     ),
     # Beside the reader's, the watcher's and the follower's, for the worker of webhooks.
     Role.NOTIFIER: (
-        Grant(
+        RoleGrant(
             "KeepWebhooks",
             ("DeleteItem", "GetItem", "PutItem", "Query"),
             Where.HOME,
             only_keys=(_WEBHOOKS,),
         ),
-        Grant(
+        RoleGrant(
             "HoldTheLease",
             ("GetItem", "PutItem", "UpdateItem"),
             Where.HOME,
@@ -229,31 +229,31 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
     ),
     Role.COMPACTOR: (
-        Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
-        Grant("FindCollections", ("Scan",), Where.HOME),
-        Grant("SeeReplicas", ("DescribeTable",), Where.HOME),
-        Grant(
+        RoleGrant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
+        RoleGrant("FindCollections", ("Scan",), Where.HOME),
+        RoleGrant("SeeReplicas", ("DescribeTable",), Where.HOME),
+        RoleGrant(
             "HoldTheLease",
             ("PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"),
             Where.HOME,
             only_keys=(LEASE_PARTITION,),
         ),
-        Grant(
+        RoleGrant(
             "KeepThePlace",
             ("PutItem",),
             Where.HOME,
             only_keys=(SCAN_PARTITION, PASS_PARTITION),
         ),
-        Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
+        RoleGrant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
         # Grants are closed, and rights moved, through the regions that made them; so are holds.
-        Grant("KeepRights", ("PutItem",), only_keys=(_BUDGETS,)),
-        Grant(
+        RoleGrant("KeepRights", ("PutItem",), only_keys=(_BUDGETS,)),
+        RoleGrant(
             "ResolveHolds",
             ("UpdateItem",),
             never_keys=_OWN,
             only_attributes=("pk", "sk", "change", *SPENDING_ATTRIBUTES),
         ),
-        Grant(
+        RoleGrant(
             "KeepTheIndex",
             (
                 "BatchGetItem",
@@ -267,23 +267,23 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(_INDEX,),
         ),
-        Grant(
+        RoleGrant(
             "MergeAndDelete",
             ("PutItem", "BatchWriteItem"),
             Where.HOME,
             never_keys=_OWN,
             never_attributes=(EXPIRES,),
         ),
-        Grant("FollowHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
-        Grant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
-        Grant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
+        RoleGrant("FollowHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
+        RoleGrant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
+        RoleGrant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
         replace(_SEE_BUCKETS, where=Where.HOME),
     ),
     # Beside the compactor's: what a lost region left in part is found and completed everywhere.
     Role.RECOVERY: (
-        Grant("FindCollections", ("Scan",)),
-        Grant("SeeReplicas", ("DescribeTable",)),
-        Grant(
+        RoleGrant("FindCollections", ("Scan",)),
+        RoleGrant("SeeReplicas", ("DescribeTable",)),
+        RoleGrant(
             "CompleteAndDelete",
             ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
             never_keys=_OWN,
@@ -292,80 +292,84 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     ),
     # `ledger verify --archive`, `ledger archive sweep`, `erase` and `rebuild`.
     Role.ARCHIVIST: (
-        Grant("CompareRegions", ("Query", "Scan")),
-        Grant("LookAtEntries", ("GetItem",), Where.HOME),
-        Grant("Rebuild", ("PutItem",), Where.HOME, never_keys=_OWN, never_attributes=(EXPIRES,)),
-        Grant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
-        Grant("KeepTheArchive", ("DeleteObject", "GetObject", "PutObject"), tables="objects"),
+        RoleGrant("CompareRegions", ("Query", "Scan")),
+        RoleGrant("LookAtEntries", ("GetItem",), Where.HOME),
+        RoleGrant(
+            "Rebuild", ("PutItem",), Where.HOME, never_keys=_OWN, never_attributes=(EXPIRES,)
+        ),
+        RoleGrant("KeepRecords", ("PutItem",), Where.HOME, only_keys=_RECORDS),
+        RoleGrant("KeepTheArchive", ("DeleteObject", "GetObject", "PutObject"), tables="objects"),
         _SEE_BUCKETS,
     ),
     Role.IMPORTER: (
-        Grant("WriteEntries", ("PutItem",), Where.HOME, never_keys=_OWN, only_attributes=_ENTRY),
-        Grant("WriteMarkers", ("PutItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
-        Grant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
-        Grant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
-        Grant("LeaveHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
+        RoleGrant(
+            "WriteEntries", ("PutItem",), Where.HOME, never_keys=_OWN, only_attributes=_ENTRY
+        ),
+        RoleGrant("WriteMarkers", ("PutItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+        RoleGrant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
+        RoleGrant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+        RoleGrant("LeaveHints", ("BatchWriteItem",), Where.HOME, only_keys=HINT_PARTITIONS),
     ),
     Role.METHODS: (
-        Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
-        Grant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
+        RoleGrant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        RoleGrant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
         # If markers have a separate table: they are put and read there, and nothing else is.
-        Grant(
+        RoleGrant(
             "Mark",
             ("GetItem", "PutItem"),
             Where.HOME,
             only_keys=(_COUNTS,),
             tables="markers",
         ),
-        Grant(
+        RoleGrant(
             "Number",
             ("GetItem", "PutItem", "Query", "UpdateItem"),
             Where.HOME,
             only_keys=(_NUMBERS,),
         ),
         # The lock of a subject is stored with its versions, so no guard needs any other lease.
-        Grant(
+        RoleGrant(
             "GuardVersions",
             ("DeleteItem", *_LEASING, "Query"),
             Where.HOME,
             only_keys=(_VERSIONS,),
         ),
-        Grant("HoldLeases", (*_LEASING, "DeleteItem"), Where.HOME, only_keys=(_LEASES,)),
+        RoleGrant("HoldLeases", (*_LEASING, "DeleteItem"), Where.HOME, only_keys=(_LEASES,)),
     ),
     # States are written in their records' home regions, all else in the lane's: any may be either.
     Role.PIPELINE: (
         _READ_CONTRACT,
-        Grant(
+        RoleGrant(
             "KeepStates",
             ("BatchGetItem", "GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
             only_keys=(_STATES,),
             tables="states",
         ),
-        Grant("MoveStates", ("DeleteItem",), only_keys=(_STATES,), tables="left"),
-        Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
-        Grant(
+        RoleGrant("MoveStates", ("DeleteItem",), only_keys=(_STATES,), tables="left"),
+        RoleGrant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
+        RoleGrant(
             "AddToTotals",
             ("PutItem", "UpdateItem"),
             never_keys=_OWN,
             only_attributes=(*_ENTRY, *SUM_ATTRIBUTES),
         ),
-        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        RoleGrant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
     # `ledger pipeline audit`, `mend`, `rebuild`, `reset`, `move-states` find all by keyless scans.
     Role.AUDIT: (
-        Grant("FindStates", ("Query", "Scan"), tables="states"),
-        Grant(
+        RoleGrant("FindStates", ("Query", "Scan"), tables="states"),
+        RoleGrant(
             "PutStatesRight",
             ("DeleteItem", "GetItem", "PutItem"),
             only_keys=(_STATES,),
             tables="states",
         ),
-        Grant(
+        RoleGrant(
             "MarkLanes",
             ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"),
             only_keys=(_LANES,),
         ),
-        Grant(
+        RoleGrant(
             "PutTotalsRight",
             ("PutItem", "UpdateItem"),
             never_keys=_OWN,
@@ -375,21 +379,21 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.
     Role.OPERATOR: (
         _READ_CONTRACT,
-        Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        RoleGrant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
         # A Scan names no partition key, so it cannot be narrowed to those of leases.
-        Grant("ListLeases", ("Scan",), Where.HOME),
-        Grant("SeeReplicas", ("DescribeTable",)),
+        RoleGrant("ListLeases", ("Scan",), Where.HOME),
+        RoleGrant("SeeReplicas", ("DescribeTable",)),
     ),
     # Beside writer's, reader's and corrector's: what `ledger serve` shows of the fleet.
     Role.SERVICE: (
-        Grant(
+        RoleGrant(
             "SeeTheFleet",
             ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"),
         ),
-        Grant("SeeLeadersAndLanes", ("GetItem",), only_keys=(LEASE_PARTITION, _LANES)),
+        RoleGrant("SeeLeadersAndLanes", ("GetItem",), only_keys=(LEASE_PARTITION, _LANES)),
     ),
     Role.ADMINISTRATOR: (
-        Grant(
+        RoleGrant(
             "MakeTheTable",
             (
                 "CreateTable",
@@ -404,7 +408,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             tables="all",
         ),
         # DynamoDB requires these to add a replica, which it fills in the name of the caller.
-        Grant(
+        RoleGrant(
             "FillReplicas",
             (
                 "BatchWriteItem",
@@ -421,6 +425,6 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
 }
 
 
-def grants(role: Role) -> tuple[Grant, ...]:
+def grants(role: Role) -> tuple[RoleGrant, ...]:
     """Return what `role` may do, before it is bound to a table."""
     return _GRANTS[role]

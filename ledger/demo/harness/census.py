@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ledger.core import ids, keys
 from ledger.core.entry import Item
 from ledger.core.sums import SUM_PREFIX
-from ledger.demo.harness.tagged import digits
+from ledger.demo.harness.digit_tags import digits
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Scan

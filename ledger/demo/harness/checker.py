@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from ledger.demo.harness.tagged import TaggedChange, describe_counts, digits
+from ledger.demo.harness.digit_tags import TaggedChange, describe_counts, digits
 
 Outcome = Literal["acknowledged", "unknown", "refused", "late"]
 """How a call for a change ended; `late`: refused because the retry horizon had passed."""

@@ -20,7 +20,7 @@ OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class DisplayView:
     """What is shown at one moment; `sections` and `notes` need a panel."""
 
     title: str
@@ -37,7 +37,7 @@ class View:
 async def run_shown(
     work: Callable[[], Awaitable[Result]],
     console: Console,
-    view: Callable[[], View],
+    view: Callable[[], DisplayView],
 ) -> Result:
     """Run the work to its end under a live display; its error is raised alone, not in a group."""
     return await with_display(
@@ -48,7 +48,7 @@ async def run_shown(
     )
 
 
-def panel(view: View) -> Panel:
+def panel(view: DisplayView) -> Panel:
     """Return the live panel."""
     parts: list[RenderableType] = [Text(view.phase, style="bold")]
     if view.progress is not None:
@@ -61,7 +61,7 @@ def panel(view: View) -> Panel:
     return Panel(Group(*parts, *view.notes), title=view.title, expand=False)
 
 
-def line(view: View) -> str:
+def line(view: DisplayView) -> str:
     """Return the same in one plain line."""
     figures = [f"{name}: {value}" for name, value in view.figures]
     status = [view.status.plain] if view.status is not None else []

@@ -6,7 +6,7 @@ Pure: no clock, no randomness, no I/O.
 from decimal import Decimal
 
 from ledger.demo.harness.checker import Read, TaggedChecker
-from ledger.demo.harness.tagged import CHANGES_MAX, amount
+from ledger.demo.harness.digit_tags import CHANGES_MAX, amount
 
 PREFIX = "probe-"
 

@@ -73,7 +73,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Subject]):
+class ReportColumn(Generic[Subject]):
     """One figure of every subject of a report, for tables and for CSV.
 
     Without a `heading` it is in files only, without a `name` in tables only. None is an empty cell.
@@ -97,7 +97,7 @@ class Column(Generic[Subject]):
 
 
 def section_of(
-    columns: Iterable[Column[Subject]], subjects: Iterable[Subject], **layout: Any
+    columns: Iterable[ReportColumn[Subject]], subjects: Iterable[Subject], **layout: Any
 ) -> Section:
     """Return a table with a row for each subject; `layout` are further fields of the section."""
     shown = [column for column in columns if column.heading]
@@ -110,7 +110,7 @@ def section_of(
 
 
 def rows_of(
-    columns: Sequence[Column[Subject]], subjects: Iterable[Subject]
+    columns: Sequence[ReportColumn[Subject]], subjects: Iterable[Subject]
 ) -> list[Mapping[str, object]]:
     """Return a line of CSV for each subject."""
     return [
@@ -127,7 +127,7 @@ class Verdict(NamedTuple):
     status: int = 0
 
 
-class Report(ABC):
+class RunReport(ABC):
     """What a run found: a frozen dataclass of figures that can be shown and written to files."""
 
     __slots__ = ()
@@ -184,7 +184,7 @@ class ReportFiles:
         if self.picture is not None:
             check_picture(self.picture)
 
-    def write(self, report: Report) -> None:
+    def write(self, report: RunReport) -> None:
         """Write the report to each file."""
         if self.json_file is not None:
             self.json_file.write_bytes(to_json(report.as_json(), indent=2) + b"\n")
@@ -194,7 +194,7 @@ class ReportFiles:
             save_picture(report.draw, self.picture)
 
 
-def finish(report: Report, console: Console, files: ReportFiles) -> None:
+def finish(report: RunReport, console: Console, files: ReportFiles) -> None:
     """Show a report, write its files, and end the command with the status of its verdict."""
     for section in report.sections():
         is_wide = console.width >= WIDE_CHARACTERS

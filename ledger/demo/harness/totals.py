@@ -9,7 +9,7 @@ from ledger.session.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
-class RegionTotals:
+class ShownTotals:
     """What one region shows at the end of a run, and what it should show."""
 
     region: str
@@ -40,7 +40,7 @@ class RegionTotals:
 
 async def read_totals(
     ledgers: Mapping[str, Ledger], expected: Mapping[str, Decimal]
-) -> list[RegionTotals]:
+) -> list[ShownTotals]:
     """Read the total of each expected counter in each region.
 
     Raises:
@@ -50,5 +50,5 @@ async def read_totals(
     for region, ledger in ledgers.items():
         totals = await ledger.totals(expected, max_age=0)
         shown = {name: total.value for name, total in totals.items()}
-        found.append(RegionTotals(region, shown, expected))
+        found.append(ShownTotals(region, shown, expected))
     return found

@@ -36,7 +36,7 @@ from ledger.http.wire import schemas
 from ledger.http.wire.values import Fields, entry_of, proved_fields, reconciled_of
 from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.supervised import Supervised
+from ledger.runtime.supervisor import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.writes.change_list import ChangeLike, check_list, parse_changes
 from ledger.writes.entry_plan import Change, checked_date, checked_key, checked_note

@@ -31,7 +31,7 @@ from ledger.reads.history import Bound
 from ledger.reads.period_totals import By, PeriodTotals
 from ledger.reads.total import Total
 from ledger.runtime.call_deadlines import check_timeout
-from ledger.runtime.supervised import Supervised
+from ledger.runtime.supervisor import Supervised
 from ledger.runtime.tasks import run_all
 from ledger.session.arguments import check_age, check_counters
 from ledger.session.feed import followed

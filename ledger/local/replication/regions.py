@@ -41,7 +41,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostRegion:
     """A region that answers nothing any more, for good.
 
     Once it is disabled for the account, at a time of the day, the others drop its replicas by
@@ -58,7 +58,7 @@ class Regions:
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
         self.outages: set[str] = set()
-        self.lost: dict[str, Lost] = {}
+        self.lost: dict[str, LostRegion] = {}
         self.gone: dict[str, Gone] = {}
         self.restarts: dict[str, list[Restart]] = {}
 
@@ -93,7 +93,7 @@ class Regions:
         disabled is described as REGION_DISABLED, and taken out of the group after 20 hours.
         https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ReplicaDescription.html
         """
-        known = Lost() if dropped_after is None else Lost(now, now + dropped_after)
+        known = LostRegion() if dropped_after is None else LostRegion(now, now + dropped_after)
         self.lost[region] = known
 
     def dropped(self, *, now: float) -> list[str]:

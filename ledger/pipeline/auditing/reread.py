@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.pipeline.core.category_sums import CategorySums
-from ledger.pipeline.core.records import Delivery, Form, Poison, Record
+from ledger.pipeline.core.records import Delivery, Poison, Record, RecordForm
 from ledger.pipeline.core.transitions import State, with_image
 from ledger.pipeline.sources.source import Source
 from ledger.runtime.tasks import run_all
@@ -67,7 +67,7 @@ class ReadAgain:
 
     def __init__(
         self,
-        form: Form,
+        form: RecordForm,
         regions: Iterable[str],
         read_state: ReadState,
         is_kept: Callable[[State], bool],

@@ -54,7 +54,7 @@ from ledger.store.conditions import AllOf, AnyOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Applied, Outcome, Put, Unknown, Update, Write
 
 

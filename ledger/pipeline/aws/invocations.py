@@ -72,7 +72,7 @@ SHOWN = {"duplicate": "Duplicates", "stale": "Stale", "dead": "DeadLetters"}
 log = logging.getLogger(__name__)
 
 
-class Connections(Protocol):
+class RegionConnections(Protocol):
     """Opens what is needed of each region, once, and keeps it."""
 
     async def store(self, region: str) -> Store:
@@ -136,7 +136,7 @@ class Invocations:
     def __init__(
         self,
         settings: Settings,
-        connections: Connections,
+        connections: RegionConnections,
         *,
         services: Services,
         metrics: PipelineMetrics | None = None,

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from ledger.core.errors import FormConflict
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.record_times import at_seconds
-from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.records import Poison, Record, RecordForm
 from ledger.pipeline.core.transitions import State
 from ledger.settings import Settings
 
@@ -64,7 +64,7 @@ class AgeHorizon:
         return record.at if self.keeps or self.forgotten else None
 
 
-def horizon(lane: LaneState, form: Form, settings: Settings) -> AgeHorizon:
+def horizon(lane: LaneState, form: RecordForm, settings: Settings) -> AgeHorizon:
     """Return the horizon of a lane, from its item.
 
     Raises:

@@ -12,18 +12,18 @@ from functools import lru_cache
 from pathlib import Path
 
 from ledger.core.errors import SettingsError
-from ledger.pipeline.core.records import Adapt, Form
+from ledger.pipeline.core.records import Adapt, RecordForm
 from ledger.settings import Settings
 
 
-def form_of(settings: Settings, *, home: str = "") -> Form:
+def form_of(settings: Settings, *, home: str = "") -> RecordForm:
     """Return the form of the settings' pipeline, with its function to adapt records.
 
     Raises:
-        SettingsError: as `Form`, or the function cannot be imported.
+        SettingsError: as `RecordForm`, or the function cannot be imported.
     """
     named = settings.pipeline.adapt
-    return Form(settings, home=home, adapt=None if named is None else import_adapter(named))
+    return RecordForm(settings, home=home, adapt=None if named is None else import_adapter(named))
 
 
 @lru_cache

@@ -101,7 +101,7 @@ class _Missing(_Bad):
     """The record has no such field."""
 
 
-class Form:
+class RecordForm:
     """How the bytes of a record are read: the `pipeline` group of the settings, ready for use.
 
     Without patterns of homes `home`, by default that of the settings, keeps every state. `adapt` is

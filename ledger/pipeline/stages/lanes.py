@@ -18,7 +18,7 @@ from ledger.pipeline.core.form_fingerprints import differences
 from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, MapItem, map_item_of, position_key
 from ledger.pipeline.core.lane_state import LaneState, Span, lane_item, lane_state_of, still
 from ledger.pipeline.core.record_adapter import form_of
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.records import RecordForm
 from ledger.pipeline.core.registry import (
     audit_of,
     forgotten_of,
@@ -146,7 +146,7 @@ class Lanes:
         """Forget what was read of other lanes: a reset has put them back to their beginnings."""
         self._others.clear()
 
-    async def check(self, form: Form) -> None:
+    async def check(self, form: RecordForm) -> None:
         """Check that a form may continue the lane as it was read.
 
         Raises:
@@ -195,7 +195,7 @@ class Lanes:
                 " have the states moved by `ledger pipeline move-states`"
             )
 
-    async def open(self, form: Form, positions: Sequence[str] = ()) -> None:
+    async def open(self, form: RecordForm, positions: Sequence[str] = ()) -> None:
         """Mark that records after the position may be in states, read under this form.
 
         `positions` are those of the records to be begun, of a source that gives up on records.
@@ -266,7 +266,7 @@ class Lanes:
         known[self.lane] = self.known.covers
         return known
 
-    async def _introduce(self, form: Form) -> bool:
+    async def _introduce(self, form: RecordForm) -> bool:
         """Store the content of the form, so that an error can name what differs from it.
 
         Returns whether that was answered.
@@ -274,7 +274,7 @@ class Lanes:
         put = Put(form_item(form.fingerprint, form.parts, self.pipeline))
         return isinstance(await self._store.write(put), Applied)
 
-    async def _as_asked(self, wanted: LaneState, form: Form) -> LaneState:
+    async def _as_asked(self, wanted: LaneState, form: RecordForm) -> LaneState:
         """Return a lane's state under the audit or rebuild that runs now, or under none.
 
         A new lane is in the registry before this: one that looks for lanes before its entry is

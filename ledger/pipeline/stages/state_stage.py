@@ -21,7 +21,7 @@ from ledger.core.errors import LaneFenced, LedgerError, StoreError, Throttled, U
 from ledger.pipeline.core.age_horizon import AgeHorizon, horizon
 from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import state_item, state_key, state_of
-from ledger.pipeline.core.records import Delivery, Form, Record
+from ledger.pipeline.core.records import Delivery, Record, RecordForm
 from ledger.pipeline.core.state_places import StatePlaces
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
@@ -72,7 +72,7 @@ class StateStage:
     def __init__(
         self,
         lanes: Lanes,
-        form: Form,
+        form: RecordForm,
         stores: Mapping[str, Store],
         *,
         region: str,

@@ -56,7 +56,7 @@ from ledger.runtime.call_deadlines import (
     until_end,
 )
 from ledger.runtime.services import Services
-from ledger.runtime.supervised import supervised
+from ledger.runtime.supervisor import supervised
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
 from ledger.store.writes import (

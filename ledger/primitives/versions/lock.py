@@ -23,7 +23,7 @@ from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.versions.commit import Committed, VersionCommit
 from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
 from ledger.primitives.versions.failure_items import DeadLetter
-from ledger.primitives.versions.turn_queue import WAITING_MAX, Turns
+from ledger.primitives.versions.turn_queue import WAITING_MAX, SubjectTurns
 from ledger.primitives.versions.version_rules import (
     Busy,
     Event,
@@ -107,7 +107,7 @@ class LockGuard:
         self._terms = checked_terms(options.terms)
         self._check_first = check_bool("check_first", options.check_first)
         self._rules = VersionRules(options.repeats, options.tombstone_seconds)
-        self._turns = Turns(
+        self._turns = SubjectTurns(
             rules=self._rules, clock=clock, owner=owner, waiting_max=options.waiting_max
         )
         retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=options.backoff)

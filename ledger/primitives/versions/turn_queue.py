@@ -40,7 +40,7 @@ class _Waiting:
     has_turn: bool = False
 
 
-class Turns:
+class SubjectTurns:
     """The turns of one guard's calls, by subject; `owner` is who has the lock while one waits here.
 
     At most `waiting_max` calls wait, of all subjects together; those beyond contend for the lock by

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 from ledger.core.decompression import inflated
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.reads.feed.port import Shard, ShardListing
-from ledger.reads.feed.wanted import Filter, is_digest
+from ledger.reads.feed.selection import Filter, is_digest
 
 START, END, LEFT, EMPTY = -1, -2, -3, -4
 """Positions in a shard of which nothing was read, from its first record or from what is left of it;

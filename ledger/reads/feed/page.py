@@ -30,7 +30,7 @@ class FeedPage:
 
 
 @dataclass(slots=True)
-class Filling:
+class FillingPage:
     """A page while it is filled, up to a number of entries, and of bytes."""
 
     limit: int

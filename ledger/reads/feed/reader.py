@@ -24,9 +24,9 @@ from ledger.core.errors import DamagedItem, InvalidInput
 from ledger.core.values import Entry, same_change
 from ledger.reads.feed import cursors
 from ledger.reads.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, is_known
-from ledger.reads.feed.page import FeedPage, Filling
+from ledger.reads.feed.page import FeedPage, FillingPage
 from ledger.reads.feed.port import FIRST, OLDEST, ShardRead, Stream
-from ledger.reads.feed.wanted import Wanted
+from ledger.reads.feed.selection import FeedSelection
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 
@@ -49,7 +49,7 @@ class Feed:
         self._clock = clock
 
     async def page(
-        self, wanted: Wanted, *, after: str | None, since: datetime | None, limit: int
+        self, wanted: FeedSelection, *, after: str | None, since: datetime | None, limit: int
     ) -> FeedPage:
         """Return the wanted entries that arrived after a cursor, or since a time.
 
@@ -62,7 +62,7 @@ class Feed:
             StoreError: the stream cannot be read.
         """
         cursor = await self._begun(wanted, after, since)
-        filling = Filling(limit)
+        filling = FillingPage(limit)
         for _round in range(ROUNDS_MAX):
             before = cursor
             cursor = await self._round(cursor, wanted, filling)
@@ -72,7 +72,9 @@ class Feed:
         more = filling.is_full or not is_at_end
         return FeedPage(tuple(filling.entries), cursors.to_text(cursor), more=more)
 
-    async def _begun(self, wanted: Wanted, after: str | None, since: datetime | None) -> Cursor:
+    async def _begun(
+        self, wanted: FeedSelection, after: str | None, since: datetime | None
+    ) -> Cursor:
         if after is not None and since is not None:
             raise InvalidInput("the feed goes on after a cursor, or begins at a time: give one")
         given = None if after is None else cursors.of_text(after)
@@ -87,7 +89,7 @@ class Feed:
             return cursors.begun(listing, now=now, since=start, filter_=wanted.filter)
         return cursors.joined(given, listing, now=now)
 
-    async def _round(self, cursor: Cursor, wanted: Wanted, filling: Filling) -> Cursor:
+    async def _round(self, cursor: Cursor, wanted: FeedSelection, filling: FillingPage) -> Cursor:
         """Take a page of each open shard, until there are enough; return the cursor after them."""
         shards = cursor.open_shards()
         jobs = [partial(self._read, shard, cursor.positions[shard]) for shard in shards]
@@ -112,7 +114,9 @@ class Feed:
         return int(self._clock.now().timestamp())
 
 
-def _taken(read: ShardRead, cursor: Cursor, shard: str, wanted: Wanted, filling: Filling) -> int:
+def _taken(
+    read: ShardRead, cursor: Cursor, shard: str, wanted: FeedSelection, filling: FillingPage
+) -> int:
     """Take what is wanted of some records; return the position up to which they were looked at."""
     position = cursor.positions[shard]
     for arrival in read.arrivals:

@@ -12,7 +12,7 @@ import anyio
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.runtime.call_deadlines import NEVER, TIMEOUT, Call, current_call
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.store.writes import (
     Action,
     BatchOutcome,

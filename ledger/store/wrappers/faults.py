@@ -27,7 +27,7 @@ from random import Random
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore, Operation
 from ledger.store.writes import (
     Action,
     BatchOutcome,

@@ -17,7 +17,7 @@ from ledger.core.keys import NET_PREFIX
 from ledger.core.signatures import SIGNATURE, SIGNED, NetKeys, is_net
 from ledger.store.port import Store
 from ledger.store.reads import FoundItems, Get, Page, Query, Scan
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import (
     Action,
     BatchOutcome,

@@ -9,7 +9,14 @@ from lab.bench.measuring import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.scale_stages import FIGURES, STAGES
 from ledger.demo.harness.picture import OURS, THEIRS, draw_bars, draw_lines
-from ledger.demo.harness.report import Column, Report, Section, Verdict, rows_of, section_of
+from ledger.demo.harness.report import (
+    ReportColumn,
+    RunReport,
+    Section,
+    Verdict,
+    rows_of,
+    section_of,
+)
 from ledger.runtime.command_line import FAILED
 
 VERSION = 3
@@ -96,7 +103,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchReport(Report):
+class BenchReport(RunReport):
     """All of one run."""
 
     machine: dict[str, Any]
@@ -171,13 +178,15 @@ def _short(value: float) -> str:
     return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004
 
 
-def _column(name: str, heading: str, form: str, *, wide_only: bool = False) -> Column[CaseResult]:
-    return Column(name, heading, lambda row: row.figures.get(name), form.format, wide_only)
+def _column(
+    name: str, heading: str, form: str, *, wide_only: bool = False
+) -> ReportColumn[CaseResult]:
+    return ReportColumn(name, heading, lambda row: row.figures.get(name), form.format, wide_only)
 
 
-_COLUMNS: tuple[Column[CaseResult], ...] = (
-    Column("case", "", lambda row: row.name),
-    Column("", "case", lambda row: row.label, str),
+_COLUMNS: tuple[ReportColumn[CaseResult], ...] = (
+    ReportColumn("case", "", lambda row: row.name),
+    ReportColumn("", "case", lambda row: row.label, str),
     _column("work_per_second", "/s", "{:,.0f}", wide_only=True),
     _column("times_baseline", "x", "{:,.1f}", wide_only=True),
     _column("work_per_cpu_second", "/CPU s", "{:,.0f}"),
@@ -241,15 +250,21 @@ def _stages(rungs: Iterable[CaseResult]) -> list[_Stage]:
     return found
 
 
-_STAGE_COLUMNS: tuple[Column[_Stage], ...] = (
-    Column("case", "case", lambda row: row.rung, str),
-    Column("stage", "stage", lambda row: row.stage, str),
-    Column("work", "work", lambda row: row.figures.get("work"), "{:,.0f}".format),
-    Column("seconds", "s", lambda row: row.figures.get("s"), "{:,.1f}".format),
-    Column("cpu_microseconds_per_work", "CPU µs", lambda row: row.per_work("CPU s", 1e6), _short),
-    Column("write_units_per_work", "write units", lambda row: row.per_work("write units"), _short),
-    Column("read_units_per_work", "read units", lambda row: row.per_work("read units"), _short),
-    Column("megabytes", "MB", lambda row: row.figures.get("MB"), "{:,.0f}".format),
+_STAGE_COLUMNS: tuple[ReportColumn[_Stage], ...] = (
+    ReportColumn("case", "case", lambda row: row.rung, str),
+    ReportColumn("stage", "stage", lambda row: row.stage, str),
+    ReportColumn("work", "work", lambda row: row.figures.get("work"), "{:,.0f}".format),
+    ReportColumn("seconds", "s", lambda row: row.figures.get("s"), "{:,.1f}".format),
+    ReportColumn(
+        "cpu_microseconds_per_work", "CPU µs", lambda row: row.per_work("CPU s", 1e6), _short
+    ),
+    ReportColumn(
+        "write_units_per_work", "write units", lambda row: row.per_work("write units"), _short
+    ),
+    ReportColumn(
+        "read_units_per_work", "read units", lambda row: row.per_work("read units"), _short
+    ),
+    ReportColumn("megabytes", "MB", lambda row: row.figures.get("MB"), "{:,.0f}".format),
 )
 
 

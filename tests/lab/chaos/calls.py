@@ -18,7 +18,7 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.demo.harness.checker import Outcome
-from ledger.demo.harness.tagged import TaggedChange, amount, digits
+from ledger.demo.harness.digit_tags import TaggedChange, amount, digits
 from ledger.reads.total import Total
 from ledger.writes.entry_plan import Change
 

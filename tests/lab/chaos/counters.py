@@ -6,7 +6,7 @@ A counter has up to 36 changes; over time there are many. By its name a counter 
 
 from random import Random
 
-from ledger.demo.harness.tagged import CHANGES_MAX, TaggedChange
+from ledger.demo.harness.digit_tags import CHANGES_MAX, TaggedChange
 
 OPEN_COUNTERS = 8
 RECENT_COUNTERS = 40

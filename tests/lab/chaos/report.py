@@ -13,9 +13,9 @@ from rich.text import Text
 
 from lab.chaos.schedule import Profile
 from ledger.demo.harness.checker import TaggedChecker, Violation
-from ledger.demo.harness.display import View, checked
+from ledger.demo.harness.display import DisplayView, checked
 from ledger.demo.harness.options import JsonFile, LabOptions, Seed
-from ledger.demo.harness.report import Report, Section, Verdict, counts_text
+from ledger.demo.harness.report import RunReport, Section, Verdict, counts_text
 from ledger.runtime.clock import Clock
 from ledger.runtime.command_line import FAILED
 from ledger.runtime.program import INTERRUPTED
@@ -154,10 +154,10 @@ class ChaosProgress:
             self.wrong.append(violation)
             self.stop.set()
 
-    def view(self) -> View:
+    def view(self) -> DisplayView:
         """Return what is shown now."""
         elapsed = f"{self.seconds:.0f} s, faults until {self.options.seconds:.0f} s"
-        return View(
+        return DisplayView(
             title=f"ledger {self.options.program}, seed {self.options.seed}",
             phase=self.phase,
             figures=[
@@ -174,7 +174,7 @@ class ChaosProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ChaosReport(Report):
+class ChaosReport(RunReport):
     """The end of a run; `context` is what each region showed of the first wrong counter."""
 
     progress: ChaosProgress

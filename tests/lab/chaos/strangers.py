@@ -18,9 +18,9 @@ from lab.chaos.workload import Workload
 from ledger.demo.harness.checker import Outcome, Violation
 from ledger.demo.harness.command import command_words
 from ledger.demo.harness.config import without_terms, write_config
+from ledger.demo.harness.digit_tags import TaggedChange, amount
 from ledger.demo.harness.processes import ManagedProcess
 from ledger.demo.harness.table import TestTable
-from ledger.demo.harness.tagged import TaggedChange, amount
 
 PAUSE_SECONDS = (0.5, 3.0)
 COMPACTOR_SHARE = 0.4

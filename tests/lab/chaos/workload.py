@@ -15,7 +15,7 @@ from lab.chaos.counters import RECENT_COUNTERS, Counters
 from lab.chaos.report import ChaosProgress
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.demo.harness.checker import Outcome
-from ledger.demo.harness.tagged import TaggedChange
+from ledger.demo.harness.digit_tags import TaggedChange
 from ledger.settings import Settings
 
 WRITERS_PER_REGION = 4

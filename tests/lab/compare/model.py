@@ -31,8 +31,8 @@ from ledger.demo.harness.options import REGIONS
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Action, Outcome, Put, Write, placed, signed_by
 from ledger.testing.replicas import Replica
 

@@ -22,7 +22,7 @@ from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
-from ledger.store.wrappers.forwarding import READS
+from ledger.store.wrappers.forwarder import READS
 from ledger.store.writes import Applied, Outcome
 
 ComparedTable = TestTable | Model

@@ -19,7 +19,14 @@ from lab.compare.figures import (
 from lab.compare.options import MODEL, CompareOptions
 from lab.compare.promises import About, Claim, Status, broken, claims
 from ledger.demo.harness.picture import OURS, WRONG, draw_bars, draw_lines
-from ledger.demo.harness.report import Column, Report, Section, Verdict, rows_of, section_of
+from ledger.demo.harness.report import (
+    ReportColumn,
+    RunReport,
+    Section,
+    Verdict,
+    rows_of,
+    section_of,
+)
 from ledger.runtime.command_line import FAILED
 
 VERSION = 4
@@ -27,7 +34,7 @@ INCHES = (12.0, 11.0)
 _STYLES: Mapping[Status, str] = {"shown": "green", "unseen": "yellow", "broken": "bold red"}
 _SIGNS: Mapping[Status, str] = {"shown": "", "unseen": " (not seen)", "broken": " (BROKEN)"}
 _WHOLE, _TENTHS, _DECIMALS = "{:,.0f}".format, "{:,.1f}".format, "{:,.2f}".format
-_Column = Column[MethodFigures]
+_Column = ReportColumn[MethodFigures]
 _BARS: Sequence[tuple[str, Callable[[MethodFigures], float], str]] = (
     ("error in one region", lambda one: one.counted.error, WRONG),
     ("changes lost in a partition", lambda one: one.partitioned.lost, WRONG),
@@ -42,7 +49,7 @@ _LINES = (
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport(Report):
+class CompareReport(RunReport):
     """All of one run; `curves` show contention, by method."""
 
     options: CompareOptions
@@ -177,12 +184,12 @@ def _curve_row(points: Sequence[Point]) -> dict[str, object]:
 
 def _promise(about: About, heading: str) -> _Column:
     """Return the column of a guarantee, checked by the figures before it."""
-    return Column("", heading, lambda one: claims(one)[about], _claim_text)
+    return ReportColumn("", heading, lambda one: claims(one)[about], _claim_text)
 
 
 def _repeat(moment: str) -> _Column:
     name = f"repeat_{moment.replace(' ', '_')}"
-    return Column(name, moment, lambda one: _times(one.repeats[moment]), str)
+    return ReportColumn(name, moment, lambda one: _times(one.repeats[moment]), str)
 
 
 class _Part(NamedTuple):
@@ -193,18 +200,18 @@ class _Part(NamedTuple):
     caption: str = ""
 
 
-_METHOD: _Column = Column("method", "method", lambda one: one.method, str)
+_METHOD: _Column = ReportColumn("method", "method", lambda one: one.method, str)
 _PARTS = (
     _Part(
         "1. One region: {0.changes:,} changes of +1 by {0.writers} concurrent writers;"
         " {0.lost:.0%} of the writes get no answer ({0.where})",
         (
-            Column("true_value", "true", lambda one: one.counted.true_value),
-            Column("value", "kept", lambda one: one.counted.value),
-            Column("error", "error", lambda one: one.counted.error, _signed),
-            Column("silent_error", "silent", lambda one: one.counted.silent_error, _count),
-            Column("unknown", "unknown", lambda one: one.counted.unknown, _count),
-            Column("rejected", "rejected", lambda one: one.counted.not_written, _count),
+            ReportColumn("true_value", "true", lambda one: one.counted.true_value),
+            ReportColumn("value", "kept", lambda one: one.counted.value),
+            ReportColumn("error", "error", lambda one: one.counted.error, _signed),
+            ReportColumn("silent_error", "silent", lambda one: one.counted.silent_error, _count),
+            ReportColumn("unknown", "unknown", lambda one: one.counted.unknown, _count),
+            ReportColumn("rejected", "rejected", lambda one: one.counted.not_written, _count),
             _promise("unknown", "after lost answers"),
         ),
         "Half of the writes without an answer are applied. True: without rejected changes."
@@ -213,12 +220,18 @@ _PARTS = (
     _Part(
         "2. The price of these changes ({0.where})",
         (
-            Column("repeated_share", "repeated", lambda one: one.counted.repeated, "{:.0%}".format),
-            Column("write_units_per_change", "units", lambda one: one.price, _DECIMALS),
-            Column("read_units_per_change", "read", lambda one: one.read_price, _DECIMALS),
-            Column("p50_milliseconds", "p50 ms", lambda one: one.counted.p50_milliseconds, _TENTHS),
-            Column("p99_milliseconds", "p99 ms", lambda one: one.counted.p99_milliseconds, _WHOLE),
-            Column("alone_units", "alone", lambda one: str(one.alone), str),
+            ReportColumn(
+                "repeated_share", "repeated", lambda one: one.counted.repeated, "{:.0%}".format
+            ),
+            ReportColumn("write_units_per_change", "units", lambda one: one.price, _DECIMALS),
+            ReportColumn("read_units_per_change", "read", lambda one: one.read_price, _DECIMALS),
+            ReportColumn(
+                "p50_milliseconds", "p50 ms", lambda one: one.counted.p50_milliseconds, _TENTHS
+            ),
+            ReportColumn(
+                "p99_milliseconds", "p99 ms", lambda one: one.counted.p99_milliseconds, _WHOLE
+            ),
+            ReportColumn("alone_units", "alone", lambda one: str(one.alone), str),
             _promise("cost", "promised alone"),
         ),
         "Write and read units per change in one region; each further region writes as many again."
@@ -233,10 +246,10 @@ _PARTS = (
     _Part(
         "4. All {0.regions} regions write during a partition, which then heals ({0.where})",
         (
-            Column("regions_true_value", "true", lambda one: one.partitioned.applied),
-            Column("regions_value_least", "least", lambda one: one.partitioned.least),
-            Column("regions_value_most", "most", lambda one: one.partitioned.most),
-            Column("regions_lost", "lost", lambda one: one.partitioned.lost, _count),
+            ReportColumn("regions_true_value", "true", lambda one: one.partitioned.applied),
+            ReportColumn("regions_value_least", "least", lambda one: one.partitioned.least),
+            ReportColumn("regions_value_most", "most", lambda one: one.partitioned.most),
+            ReportColumn("regions_lost", "lost", lambda one: one.partitioned.lost, _count),
             _promise("regions", "several regions"),
         ),
         "Least, most: what the regions show in the end.",
@@ -244,24 +257,26 @@ _PARTS = (
     _Part(
         "5. A stock with a minimum of 0, and twice as many buyers ({0.where})",
         (
-            Column("stock", "", lambda one: one.sold.stock),
-            Column("one_region_sold", "sold", lambda one: one.sold.sold),
-            Column("one_region_unknown", "unknown", lambda one: one.sold.unknown, _count),
-            Column("one_region_oversold", "over", lambda one: one.sold.oversold, _count),
-            Column("one_region_unsold", "unsold", lambda one: one.sold.unsold, _count),
-            Column("partition_sold", "partition", lambda one: one.sold_partitioned.sold),
-            Column("partition_oversold", "over", lambda one: one.sold_partitioned.oversold, _count),
+            ReportColumn("stock", "", lambda one: one.sold.stock),
+            ReportColumn("one_region_sold", "sold", lambda one: one.sold.sold),
+            ReportColumn("one_region_unknown", "unknown", lambda one: one.sold.unknown, _count),
+            ReportColumn("one_region_oversold", "over", lambda one: one.sold.oversold, _count),
+            ReportColumn("one_region_unsold", "unsold", lambda one: one.sold.unsold, _count),
+            ReportColumn("partition_sold", "partition", lambda one: one.sold_partitioned.sold),
+            ReportColumn(
+                "partition_oversold", "over", lambda one: one.sold_partitioned.oversold, _count
+            ),
             _promise("thresholds", "limit in one region"),
         ),
         "Sold: reported as sold. Over: sold, but not in stock. Unsold: although buyers were"
         " turned away. Partition: sold by all regions during one, each to as many buyers.",
     ),
 )
-_RETRIED: Sequence[Column[SdkRetried]] = (
-    Column("", "method", lambda one: one.method, str),
-    Column("", "answered", lambda one: one.answered, str),
-    Column("", "kept of 1", lambda one: one.kept),
-    Column("", "add says", lambda one: one.reported, str),
-    Column("", "kept", lambda one: one.kept_without),
-    Column("", "add says", lambda one: one.reported_without, str),
+_RETRIED: Sequence[ReportColumn[SdkRetried]] = (
+    ReportColumn("", "method", lambda one: one.method, str),
+    ReportColumn("", "answered", lambda one: one.answered, str),
+    ReportColumn("", "kept of 1", lambda one: one.kept),
+    ReportColumn("", "add says", lambda one: one.reported, str),
+    ReportColumn("", "kept", lambda one: one.kept_without),
+    ReportColumn("", "add says", lambda one: one.reported_without, str),
 )

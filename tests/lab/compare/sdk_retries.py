@@ -17,7 +17,7 @@ from ledger.primitives.counters import new_token
 from ledger.runtime.services import Services
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
-from ledger.store.wrappers.forwarding import READS, ForwardingStore
+from ledger.store.wrappers.forwarder import READS, ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 
 TRIES = 3

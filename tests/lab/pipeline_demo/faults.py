@@ -29,7 +29,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore
 from ledger.store.writes import Action, EachOutcome, Outcome, Write
 
 

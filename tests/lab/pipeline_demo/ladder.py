@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lab.pipeline_demo.options import PipelineDemoOptions
 from lab.pipeline_demo.report import PipelineDemoReport, draw_curves
-from ledger.demo.harness.report import Column, Report, Section, Verdict, section_of
+from ledger.demo.harness.report import ReportColumn, RunReport, Section, Verdict, section_of
 from ledger.runtime.command_line import FAILED
 
 SEARCH_SHARES = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2)
@@ -20,26 +20,26 @@ RULE = (
 
 RunOne = Callable[[PipelineDemoOptions], PipelineDemoReport]
 _HELD = {True: "yes", False: "no", None: ""}
-_COLUMNS: Sequence[Column[PipelineDemoReport]] = (
-    Column("rate", "rate", lambda one: one.options.rate or None, "{:,.0f}".format),
-    Column(
+_COLUMNS: Sequence[ReportColumn[PipelineDemoReport]] = (
+    ReportColumn("rate", "rate", lambda one: one.options.rate or None, "{:,.0f}".format),
+    ReportColumn(
         "failures",
         "failures",
         lambda one: one.options.failures,
         {True: "1, 2, 2 %", False: "none"}.__getitem__,
     ),
-    Column("per_second", "counted/s", lambda one: one.per_second, "{:,.0f}".format),
-    Column("per_core", "per core", lambda one: one.per_core, "{:,.0f}".format),
-    Column("p50", "p50 s", lambda one: one.latency["p50"], "{:.2f}".format),
-    Column("p99", "p99 s", lambda one: one.latency["p99"], "{:.2f}".format),
-    Column("worst", "worst s", lambda one: one.latency["worst"], "{:.2f}".format),
-    Column("held", "held", lambda one: one.is_held, _HELD.__getitem__),
-    Column("exact", "exact", lambda one: one.is_exact, _HELD.__getitem__),
+    ReportColumn("per_second", "counted/s", lambda one: one.per_second, "{:,.0f}".format),
+    ReportColumn("per_core", "per core", lambda one: one.per_core, "{:,.0f}".format),
+    ReportColumn("p50", "p50 s", lambda one: one.latency["p50"], "{:.2f}".format),
+    ReportColumn("p99", "p99 s", lambda one: one.latency["p99"], "{:.2f}".format),
+    ReportColumn("worst", "worst s", lambda one: one.latency["worst"], "{:.2f}".format),
+    ReportColumn("held", "held", lambda one: one.is_held, _HELD.__getitem__),
+    ReportColumn("exact", "exact", lambda one: one.is_exact, _HELD.__getitem__),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class LadderReport(Report):
+class LadderReport(RunReport):
     """Several runs, in the order in which they were made."""
 
     runs: Sequence[PipelineDemoReport]

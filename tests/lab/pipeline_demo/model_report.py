@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.pipeline_demo.model import BUSY_SHARE, Load, Needs, needs_of
 from lab.pipeline_demo.trial_price import Line, hours_of, trial_of
-from ledger.demo.harness.report import Report, Section
+from ledger.demo.harness.report import RunReport, Section
 
 REFERENCE_RATE = 50_000
 REFERENCE = {
@@ -19,7 +19,7 @@ REFERENCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReport(Report):
+class ModelReport(RunReport):
     """What a rate takes by the model, and the load of a message that it goes by."""
 
     needs: Needs
@@ -94,7 +94,7 @@ class ModelReport(Report):
         """Return all of it for a file."""
         more = {name: getattr(self.needs, name) for name in ("dollars_hour", "dollars_million")}
         trial = {line.name: line.dollars for line in self.trial}
-        return {**more, "trial_dollars": trial, **Report.as_json(self)}
+        return {**more, "trial_dollars": trial, **RunReport.as_json(self)}
 
 
 def model_report(rate: float, load: Load, *, regions: int, messages: int) -> ModelReport:

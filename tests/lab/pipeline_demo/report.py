@@ -12,10 +12,10 @@ from lab.harness.latency import LatencyRecorder
 from lab.pipeline_demo.curve import MEAN_SECONDS, Curve, Point, is_held
 from lab.pipeline_demo.options import FAIL, RISKS, PipelineDemoOptions
 from ledger.core.amounts import to_text
-from ledger.demo.harness.display import View
+from ledger.demo.harness.display import DisplayView
 from ledger.demo.harness.picture import finish_axis
-from ledger.demo.harness.report import FILE_DIGITS, Report, Section, Verdict
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.report import FILE_DIGITS, RunReport, Section, Verdict
+from ledger.demo.harness.totals import ShownTotals
 from ledger.runtime.command_line import FAILED
 
 SHOWN = tuple(f"risk/{risk}" for risk in RISKS)
@@ -37,7 +37,7 @@ class PipelineDemoProgress:
     counted_at: float = 0.0
     began: float = 0.0
     seconds: float = 0.0
-    totals: Sequence[RegionTotals] = ()
+    totals: Sequence[ShownTotals] = ()
     latencies: LatencyRecorder = field(default_factory=LatencyRecorder)
     curve: Curve = field(default_factory=Curve)
     history: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
@@ -60,10 +60,10 @@ class PipelineDemoProgress:
         self.sent += messages
         self.curve.send(messages, at=at - self.began)
 
-    def view(self) -> View:
+    def view(self) -> DisplayView:
         """Return what is shown now."""
         messages = self.options.messages
-        return View(
+        return DisplayView(
             title="python -m lab pipeline-demo",
             phase=self.phase,
             figures=[
@@ -115,7 +115,7 @@ class PipelineDemoProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineDemoReport(Report):
+class PipelineDemoReport(RunReport):
     """The end of a run.
 
     `seconds` go from the first message that was sent to the last one that the totals showed,
@@ -125,7 +125,7 @@ class PipelineDemoReport(Report):
     """
 
     options: PipelineDemoOptions
-    totals: Sequence[RegionTotals]
+    totals: Sequence[ShownTotals]
     seconds: float
     latency: Mapping[str, float]
     work: Mapping[str, float]
@@ -173,7 +173,7 @@ class PipelineDemoReport(Report):
         """Return all of it for a file."""
         figures = {"per_second": self.per_second, "per_core": self.per_core, "wrong": self.wrong}
         found = {"exact": self.is_exact, "held": self.is_held, **figures}
-        return {**found, **Report.as_json(self)}
+        return {**found, **RunReport.as_json(self)}
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return a line for each second."""

@@ -13,7 +13,7 @@ from lab.soak.report import SoakProgress
 from lab.soak.service import UNREAD, URL, Service
 from ledger.core.values import Entry
 from ledger.demo.harness.checker import Violation
-from ledger.demo.harness.tagged import TaggedChange, amount, describe_counts, digits
+from ledger.demo.harness.digit_tags import TaggedChange, amount, describe_counts, digits
 
 FEED_LIMIT = 1_000
 FEED_SECONDS_MAX = 60.0

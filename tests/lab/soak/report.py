@@ -12,7 +12,7 @@ from lab.chaos.report import ChaosProgress, ChaosReport, FaultOptions
 from lab.soak.curves import Curves, Growth, Interval
 from ledger.demo.harness.options import Picture
 from ledger.demo.harness.picture import draw_lines
-from ledger.demo.harness.report import Column, Section, counts_text, section_of
+from ledger.demo.harness.report import ReportColumn, Section, counts_text, section_of
 
 MEGABYTE = 1e6
 MILLISECONDS = 1e3
@@ -203,8 +203,8 @@ def _quantiles(interval: Interval, kind: str) -> Iterator[tuple[str, float]]:
         yield "max", latencies.worst
 
 
-def _latency(kind: str, name: str) -> Column[tuple[int, Interval]]:
-    return Column(
+def _latency(kind: str, name: str) -> ReportColumn[tuple[int, Interval]]:
+    return ReportColumn(
         f"{kind}_{name}_seconds",
         f"{kind} {name}",
         lambda subject: dict(_quantiles(subject[1], kind)).get(name),
@@ -212,22 +212,28 @@ def _latency(kind: str, name: str) -> Column[tuple[int, Interval]]:
     )
 
 
-INTERVAL_COLUMNS: Sequence[Column[tuple[int, Interval]]] = (
-    Column("interval", "interval", lambda subject: subject[0]),
-    Column("writes", "writes", lambda subject: subject[1].calls["write"]),
+INTERVAL_COLUMNS: Sequence[ReportColumn[tuple[int, Interval]]] = (
+    ReportColumn("interval", "interval", lambda subject: subject[0]),
+    ReportColumn("writes", "writes", lambda subject: subject[1].calls["write"]),
     *(_latency("write", name) for name in ("p50", "p99", "max")),
-    Column("reads", "reads", lambda subject: subject[1].calls["read"]),
+    ReportColumn("reads", "reads", lambda subject: subject[1].calls["read"]),
     *(_latency("read", name) for name in ("p50", "p99", "max")),
-    Column("not_offered", "not offered", lambda subject: subject[1].calls["not offered"]),
-    Column(
+    ReportColumn("not_offered", "not offered", lambda subject: subject[1].calls["not offered"]),
+    ReportColumn(
         "failed_attempts", "failed attempts", lambda subject: counts_text(subject[1].failed), str
     ),
 )
-MEMORY_COLUMNS: Sequence[Column[tuple[str, Growth]]] = (
-    Column("process", "process", lambda subject: subject[0], str),
-    Column("first", "first", lambda subject: subject[1].first_bytes / MEGABYTE, "{:,.1f}".format),
-    Column("last", "last", lambda subject: subject[1].last_bytes / MEGABYTE, "{:,.1f}".format),
-    Column("peak", "peak", lambda subject: subject[1].peak_bytes / MEGABYTE, "{:,.1f}".format),
-    Column("growth", "growth", lambda subject: subject[1].share, "{:+.1%}".format),
-    Column("restarts", "restarts", lambda subject: subject[1].restarts),
+MEMORY_COLUMNS: Sequence[ReportColumn[tuple[str, Growth]]] = (
+    ReportColumn("process", "process", lambda subject: subject[0], str),
+    ReportColumn(
+        "first", "first", lambda subject: subject[1].first_bytes / MEGABYTE, "{:,.1f}".format
+    ),
+    ReportColumn(
+        "last", "last", lambda subject: subject[1].last_bytes / MEGABYTE, "{:,.1f}".format
+    ),
+    ReportColumn(
+        "peak", "peak", lambda subject: subject[1].peak_bytes / MEGABYTE, "{:,.1f}".format
+    ),
+    ReportColumn("growth", "growth", lambda subject: subject[1].share, "{:+.1%}".format),
+    ReportColumn("restarts", "restarts", lambda subject: subject[1].restarts),
 )

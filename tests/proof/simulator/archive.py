@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from ledger.core.entry import Item
 from ledger.core.errors import ArchiveError
-from ledger.demo.harness.tagged import digits
+from ledger.demo.harness.digit_tags import digits
 from ledger.reads.archive.places.memory import MemoryPlace
 from proof.simulator.process import Process
 from proof.simulator.store import WORK_STEPS, FaultProfile

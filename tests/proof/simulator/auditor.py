@@ -32,7 +32,7 @@ from decimal import Decimal
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
-from ledger.demo.harness.tagged import CHANGES_MAX, describe_counts, digits
+from ledger.demo.harness.digit_tags import CHANGES_MAX, describe_counts, digits
 from ledger.reads.period_totals import PeriodTotals
 from ledger.testing.replicas import Replicas
 from proof.simulator.archive import ArchiveAudit

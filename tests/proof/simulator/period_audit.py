@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.periods import PeriodRule, rule_of
-from ledger.demo.harness.tagged import digits
+from ledger.demo.harness.digit_tags import digits
 from ledger.reads.period_totals import By, PeriodTotals
 from ledger.settings import Settings
 from proof.simulator.clocks import START

@@ -25,7 +25,7 @@ from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger, budget_parts
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Outcome, Write
 from proof.simulator.budgets import BudgetPlan, Place
 from proof.simulator.process import Process

@@ -29,7 +29,7 @@ from ledger.core.errors import (
 )
 from ledger.core.periods import rule_of
 from ledger.core.values import Entry
-from ledger.demo.harness.tagged import digits
+from ledger.demo.harness.digit_tags import digits
 from ledger.primitives.leases.lease_rules import lease_key
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections

@@ -13,7 +13,7 @@ from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Write
 
 SECRET = "of Ms Smith, Main Street"

@@ -13,7 +13,7 @@ from ledger.core.errors import InvalidInput, OutcomeUnknown
 from ledger.core.keys import net_sort_key
 from ledger.reads.archive.places.opening import ReplicatedPlace
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Put, Unknown, Write
 
 NET = ("one", net_sort_key(1))

@@ -26,7 +26,7 @@ from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing import MemoryGlobalTable
 
 SETTINGS = Settings(home="us-east-1", regions={"us-east-1": {}, "eu-west-1": {}})

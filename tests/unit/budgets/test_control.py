@@ -36,7 +36,7 @@ from ledger.budgets.limit_target import LimitTarget
 from ledger.budgets.limit_windows import limit_of
 from ledger.budgets.reclaim import ARRIVED_SECONDS, reclaim_lost
 from ledger.budgets.restore import restore_budget
-from ledger.budgets.restore_plan import Entries
+from ledger.budgets.restore_plan import RestoredEntries
 from ledger.budgets.rights import NO_GRANT, GrantName, LateCharge, Rights
 from ledger.budgets.rights_mover import move_rights
 from ledger.budgets.rights_plan import note_demand
@@ -166,7 +166,7 @@ PASSES: dict[str, Callable[[RegionViews, Rights, Item], Awaitable[object]]] = {
     "recount": lambda regions, _, entry: restore_budget(
         regions,
         "counter",
-        Entries([replace(spend_in(entry), grants=(GrantName(AT_HOME, 9, "counter"),))]),
+        RestoredEntries([replace(spend_in(entry), grants=(GrantName(AT_HOME, 9, "counter"),))]),
         {},
     ),
 }

@@ -23,7 +23,7 @@ from ledger.core.errors import BudgetMissing, StateConflict, StoreError, Unreach
 from ledger.core.ids import EPOCH
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Outcome, Put, Rejected
 from ledger.testing.clock import ManualClock
 

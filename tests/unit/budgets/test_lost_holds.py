@@ -23,7 +23,7 @@ from ledger.budgets import hold_rules, rights_plan
 from ledger.budgets.budget import Budget, Hold
 from ledger.budgets.budget_state import state_of
 from ledger.budgets.calendar import Window
-from ledger.budgets.restore_plan import Entries, counted_item
+from ledger.budgets.restore_plan import RestoredEntries, counted_item
 from ledger.budgets.rights import GrantName, LateCharge, Rights
 from ledger.budgets.rights_items import read_rights
 from ledger.budgets.spend_record import SpendRecord
@@ -188,16 +188,16 @@ def test_a_recount_has_as_held_what_the_item_is_charged_for() -> None:
     settled = SpendRecord(
         "1", Decimal(2), (there,), 9, "settled", (GrantName(AT_WEST, 3, "b"),), Decimal(5)
     )
-    after = counted_item(item, Entries([settled]), {}, "b", 0.0)
+    after = counted_item(item, RestoredEntries([settled]), {}, "b", 0.0)
     assert after is not None
     assert whole(after.charged, after.held) == [-3, 9]
     through = SpendRecord("2", Decimal(4), (GrantName(AT_WEST, 0, "b"),), 9)
     noted = replace(item, version=4, resolved={"2": LateCharge(Decimal(-4), 0)})
-    again = counted_item(noted, Entries([], [through]), {}, "b", 0.0)
+    again = counted_item(noted, RestoredEntries([], [through]), {}, "b", 0.0)
     assert again is not None
     assert whole(again.charged, again.held) == [4, 9]
     rolling = rights_plan.create(AT_WEST, Decimal(50), bucket=3_600)
     unseen = SpendRecord("3", Decimal(4), (GrantName(AT_WEST, 2, "b"),), 9)
-    counted = counted_item(rolling, Entries([unseen]), {}, "b", 0.0)
+    counted = counted_item(rolling, RestoredEntries([unseen]), {}, "b", 0.0)
     assert counted is not None
     assert whole(counted.charged, counted.held) == [4, 0]

@@ -42,7 +42,7 @@ from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import NO_HOME
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Put, Write
 from ledger.testing.clock import START
 

@@ -26,7 +26,7 @@ from support.past_budgets import BACK, EVENTS, LIMIT, ZERO, Event, Past, applied
 from ledger.budgets import hold_rules, rights_plan
 from ledger.budgets.grant_closing import RegionViews
 from ledger.budgets.restore import RestoreView, look, restore_budget
-from ledger.budgets.restore_plan import Entries, counted_item, plan_restore, takers
+from ledger.budgets.restore_plan import RestoredEntries, counted_item, plan_restore, takers
 from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
 from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.amounts import EXACT, total_wide
@@ -211,8 +211,8 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
     item = replace(granted(AT_WEST, at=START, minted=50), charged=Decimal(4), version=7)
     settled = SpendRecord("id", Decimal(6), (GrantName(AT_WEST, 3, "b"),), 1, "settled")
     later = replace(settled, adjusted=(GrantName(AT_WEST, 8, "b"),))
-    assert counted_item(item, Entries([settled]), {}, "b", 0.0) is None
-    after = counted_item(item, Entries([later]), {}, "b", 0.0)
+    assert counted_item(item, RestoredEntries([settled]), {}, "b", 0.0) is None
+    after = counted_item(item, RestoredEntries([later]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [10, 8]
 
@@ -220,8 +220,8 @@ def test_a_hold_that_was_charged_apart_later_counts() -> None:
 def test_what_is_on_its_way_stays_sent() -> None:
     """The taker shows less than was sent to it: that is no reason to take it back."""
     item = replace(rights_plan.create(AT_HOME, Decimal(50)), sent={AT_WEST: Decimal(7)})
-    assert counted_item(item, Entries([]), {AT_WEST: Decimal(4)}, "b", 0.0) is None
-    after = counted_item(item, Entries([]), {AT_WEST: Decimal(9)}, "b", 0.0)
+    assert counted_item(item, RestoredEntries([]), {AT_WEST: Decimal(4)}, "b", 0.0) is None
+    after = counted_item(item, RestoredEntries([]), {AT_WEST: Decimal(9)}, "b", 0.0)
     assert after is not None
     assert after.sent == {AT_WEST: 9}
 
@@ -232,7 +232,7 @@ def test_a_name_that_was_used_is_not_used_again_though_nothing_is_missing() -> N
     [version] = item.grants
     names = GrantName(AT_WEST, version, "b"), GrantName(AT_WEST, 7, "b")
     settled = SpendRecord("id", Decimal(6), names[:1], 1, "settled", names[1:])
-    after = counted_item(item, Entries([settled]), {}, "b", 0.0)
+    after = counted_item(item, RestoredEntries([settled]), {}, "b", 0.0)
     assert after == replace(item, version=7)
 
 
@@ -240,7 +240,7 @@ def test_of_a_rolling_limit_what_was_missing_comes_back_from_now_on() -> None:
     """When it was spent is not known: it is not to come back too early."""
     item = rights_plan.create(AT_WEST, Decimal(50), bucket=60)
     spend = SpendRecord("id", Decimal(6), (GrantName(AT_WEST, 5, "b"),))
-    [after] = plan_restore({AT_WEST: item}, Entries([spend]), {}, "b", 6_000.0)
+    [after] = plan_restore({AT_WEST: item}, RestoredEntries([spend]), {}, "b", 6_000.0)
     assert [after.charged, after.buckets] == [6, {100: 6}]
 
 
@@ -270,7 +270,7 @@ async def test_what_a_lost_region_alone_spent_is_no_budget_to_be_counted(
     world.regions.put(WEST, spend_item(5, GrantName(AT_SOUTH, 9), at=START))
     world.regions.deliver()
     monkeypatch.setattr(RegionViews, "keeps", lambda _, account: account != AT_SOUTH)
-    assert await look(regions_of(world), None) == RestoreView([], [], Entries([], []))
+    assert await look(regions_of(world), None) == RestoreView([], [], RestoredEntries([], []))
 
 
 async def test_a_charge_apart_is_found_by_the_entry_that_names_it() -> None:
@@ -293,12 +293,16 @@ def test_names_of_other_budgets_say_nothing_of_this_one() -> None:
     closed, later = GrantName(AT_WEST, 1, "b"), GrantName(AT_WEST, 9, "b")
     assert (
         counted_item(
-            item, Entries([SpendRecord("id", Decimal(6), (closed, others[0]))]), {}, "b", 0.0
+            item,
+            RestoredEntries([SpendRecord("id", Decimal(6), (closed, others[0]))]),
+            {},
+            "b",
+            0.0,
         )
         is None
     )
     after = counted_item(
-        item, Entries([SpendRecord("id", Decimal(6), (later, others[1]))]), {}, "b", 0.0
+        item, RestoredEntries([SpendRecord("id", Decimal(6), (later, others[1]))]), {}, "b", 0.0
     )
     assert after is not None
     assert [after.charged, after.version] == [6, 9]
@@ -318,7 +322,7 @@ def test_what_is_granted_elsewhere_is_sent_if_nobody_can_spend_it(*, is_known: b
     home = granted(AT_HOME, 90, at=START)
     west, spends = owing(80, is_known=is_known)
     home_after, west_after = plan_restore(
-        {AT_HOME: home, AT_WEST: west}, Entries(spends), {}, "b", 0.0
+        {AT_HOME: home, AT_WEST: west}, RestoredEntries(spends), {}, "b", 0.0
     )
     assert home_after.sent == {AT_WEST: 10 if is_known else 30}
     assert west_after.taken == {AT_HOME: 10 if is_known else 30}
@@ -329,7 +333,7 @@ def test_what_a_third_sent_is_taken_up_to_be_sent_on() -> None:
     home = replace(rights_plan.create(AT_HOME, Decimal(30)), sent={AT_SOUTH: Decimal(30)})
     west, spends = owing(70, is_known=False)
     items = {AT_HOME: home, AT_SOUTH: rights_plan.create(AT_SOUTH, ZERO), AT_WEST: west}
-    south_after, west_after = plan_restore(items, Entries(spends), {}, "b", 0.0)
+    south_after, west_after = plan_restore(items, RestoredEntries(spends), {}, "b", 0.0)
     assert [south_after.taken, south_after.sent] == [{AT_HOME: 30}, {AT_WEST: 20}]
     assert west_after.taken == {AT_SOUTH: 20}
 
@@ -341,11 +345,13 @@ def test_nothing_moves_to_or_from_an_account_that_was_cut_off() -> None:
     cut = replace(home, cut={AT_WEST: ZERO})
     assert [
         one.account
-        for one in plan_restore({AT_HOME: cut, AT_WEST: west}, Entries(spends), {}, "b", 0.0)
+        for one in plan_restore(
+            {AT_HOME: cut, AT_WEST: west}, RestoredEntries(spends), {}, "b", 0.0
+        )
     ] == [AT_WEST]
     off = replace(west, cut={AT_HOME: ZERO})
     given = replace(home, sent={AT_WEST: Decimal(40)})
-    [after] = plan_restore({AT_HOME: given, AT_WEST: off}, Entries(spends), {}, "b", 0.0)
+    [after] = plan_restore({AT_HOME: given, AT_WEST: off}, RestoredEntries(spends), {}, "b", 0.0)
     assert after.taken == {}
 
 
@@ -410,9 +416,11 @@ def test_of_a_rolling_limit_a_hold_is_resolved_once_more_as_before(
     assert isinstance(apart, hold_rules.SeparateCharge)
     [item] = apart.items
     assert item.returned == (returned if age == 3_600 else 0)
-    [again] = plan_restore({AT_WEST: item}, Entries([], [hold]), {}, "b", made + age + 600)
+    [again] = plan_restore({AT_WEST: item}, RestoredEntries([], [hold]), {}, "b", made + age + 600)
     assert [again.charged, again.returned, again.available] == [5, 0, 45]
-    [late] = plan_restore({AT_WEST: rights}, Entries([apart.resolved.after]), {}, "b", made + age)
+    [late] = plan_restore(
+        {AT_WEST: rights}, RestoredEntries([apart.resolved.after]), {}, "b", made + age
+    )
     assert [late.charged, late.returned] == [item.charged, item.returned]
 
 
@@ -429,7 +437,7 @@ def test_of_a_rolling_limit_a_hold_of_an_open_grant_had_given_nothing_back() -> 
     )
     apart = hold_rules.charge_apart(hold_rules.settle(hold, Decimal(1)), {"b": rights}, now=now)
     assert isinstance(apart, hold_rules.SeparateCharge)
-    [again] = plan_restore({AT_WEST: apart.items[0]}, Entries([], [hold]), {}, "b", now)
+    [again] = plan_restore({AT_WEST: apart.items[0]}, RestoredEntries([], [hold]), {}, "b", now)
     assert [again.available, again.returned] == [rights.available, 0]
     assert again.buckets == rights.buckets
 
@@ -440,7 +448,7 @@ def test_what_is_of_the_next_version_is_missing_beside_a_hold_that_is_open_again
     item = replace(rights_plan.create(AT_WEST, Decimal(50)), version=4, resolved=void)
     hold = SpendRecord("held", Decimal(6), (GrantName(AT_WEST, 2, "b"),), hold=1)
     later = SpendRecord("later", Decimal(3), (GrantName(AT_WEST, 5, "b"),))
-    after = counted_item(item, Entries([later], [hold]), {}, "b", 0.0)
+    after = counted_item(item, RestoredEntries([later], [hold]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [9, 5]
 
@@ -451,9 +459,9 @@ def test_what_the_item_itself_names_is_charged_there() -> None:
     adjusted = GrantName(AT_WEST, 7, "b"), GrantName(AT_WEST, 7, "c")
     settled = SpendRecord("id", Decimal(8), names, 1, "settled", adjusted, Decimal(5))
     item = replace(rights_plan.create(AT_WEST, Decimal(50)), charged=Decimal(8), version=7)
-    assert counted_item(item, Entries([settled]), {}, "b", 0.0) is None
+    assert counted_item(item, RestoredEntries([settled]), {}, "b", 0.0) is None
     older = replace(rights_plan.create(AT_WEST, Decimal(50)), version=1)
-    after = counted_item(older, Entries([settled]), {}, "c", 0.0)
+    after = counted_item(older, RestoredEntries([settled]), {}, "c", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [8, 7]
 
@@ -462,7 +470,7 @@ def test_what_is_on_its_way_to_who_owes_nothing_is_not_taken_up() -> None:
     """It does so itself; nothing was missing."""
     home = replace(rights_plan.create(AT_HOME, Decimal(50)), sent={AT_WEST: Decimal(5)})
     items = {AT_HOME: home, AT_WEST: rights_plan.create(AT_WEST, ZERO)}
-    assert plan_restore(items, Entries([]), {}, "b", 0.0) == []
+    assert plan_restore(items, RestoredEntries([]), {}, "b", 0.0) == []
 
 
 async def test_an_entry_of_the_version_that_is_there_is_not_missing() -> None:
@@ -481,14 +489,16 @@ def test_nothing_is_written_of_who_has_nothing_to_send() -> None:
     """It is as it was."""
     west, spends = owing(80, is_known=False)
     items = {AT_HOME: rights_plan.create(AT_HOME, ZERO), AT_WEST: west}
-    assert [one.account for one in plan_restore(items, Entries(spends), {}, "b", 0.0)] == [AT_WEST]
+    assert [one.account for one in plan_restore(items, RestoredEntries(spends), {}, "b", 0.0)] == [
+        AT_WEST
+    ]
 
 
 def test_an_account_without_an_item_is_charged_what_another_s_hold_came_to_more() -> None:
     """What was held is charged under the other's grant."""
     there, here = GrantName(AT_WEST, 2, "b"), GrantName(AT_HOME, 1, "b")
     settled = SpendRecord("id", Decimal(8), (there,), 1, "settled", (here,), Decimal(5))
-    after = counted_item(Rights(AT_HOME), Entries([settled]), {}, "b", 0.0)
+    after = counted_item(Rights(AT_HOME), RestoredEntries([settled]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.version] == [3, 1]
 
@@ -545,7 +555,7 @@ def test_what_home_was_charged_for_a_region_that_is_gone_was_not_held_by_it() ->
         held=Decimal(7),
         resolved={"id": LateCharge(Decimal(-2), 0)},
     )
-    after = counted_item(item, Entries([], [hold]), {}, "b", 0.0)
+    after = counted_item(item, RestoredEntries([], [hold]), {}, "b", 0.0)
     assert after is not None
     assert [after.charged, after.held] == [11, 7]
 
@@ -659,4 +669,4 @@ def counted(shown: dict[Account, Rights], spends: list[SpendRecord]) -> list[Rig
     """Return what a count changes of these items."""
     noted = {entry for item in shown.values() for entry in item.resolved}
     reopened = [spend for spend in spends if spend.is_open_hold and spend.id in noted]
-    return plan_restore(shown, Entries(spends, reopened), takers(shown), "b", 0.0)
+    return plan_restore(shown, RestoredEntries(spends, reopened), takers(shown), "b", 0.0)

@@ -11,7 +11,7 @@ from compactor.job import Compactor
 from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.runtime.metrics import Metrics, summed
 from ledger.runtime.services import Services
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 
 COUNTERS, ENTRIES = 3, 200
 URLS = ("file:///a", "file:///b")

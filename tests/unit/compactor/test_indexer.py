@@ -36,7 +36,7 @@ from ledger.settings import Settings
 from ledger.store.conditions import holds
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, Raises
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing.clock import START, ManualClock
 
 REGIONS = (HOME, WEST, SOUTH)

@@ -19,7 +19,7 @@ from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultCall, Raises
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.watches.watcher import Watches
 
 COUNTER = "counter"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ledger.demo.harness.picture import save_picture
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.totals import ShownTotals
 from ledger.demo.report import DemoReport
 
 EXPECTED = {"a": Decimal(7), "b": Decimal(3)}
-EXACT = RegionTotals("us-east-1", EXPECTED, EXPECTED)
-LOST = RegionTotals("us-east-1", {**EXPECTED, "a": Decimal(0)}, EXPECTED)
+EXACT = ShownTotals("us-east-1", EXPECTED, EXPECTED)
+LOST = ShownTotals("us-east-1", {**EXPECTED, "a": Decimal(0)}, EXPECTED)
 VERDICT = DemoReport(
     changes=3_021,
     ledger=[EXACT],

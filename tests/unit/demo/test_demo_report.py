@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 
 from ledger.demo.harness.display import panel
 from ledger.demo.harness.report import render
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.totals import ShownTotals
 from ledger.demo.report import DemoProgress, DemoReport
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -15,8 +15,8 @@ EXPECTED = {"a": Decimal(1000), "b": Decimal("234.50")}
 LOST = {"a": Decimal(1000), "b": Decimal(0)}
 EXACT = DemoReport(
     changes=100,
-    ledger=[RegionTotals(region, EXPECTED, EXPECTED) for region in REGIONS],
-    single=[RegionTotals(region, LOST, EXPECTED) for region in REGIONS],
+    ledger=[ShownTotals(region, EXPECTED, EXPECTED) for region in REGIONS],
+    single=[ShownTotals(region, LOST, EXPECTED) for region in REGIONS],
     lost=[40, 40],
     reads=5_000,
     wrong=[],
@@ -66,7 +66,7 @@ def test_wrong_reads_are_shown_and_count() -> None:
 
 def test_an_inexact_counter_in_one_region_is_wrong() -> None:
     """A single counter that is not exact in a single region is enough for the verdict."""
-    off = RegionTotals(REGIONS[1], {**EXPECTED, "a": Decimal("1000.1")}, EXPECTED)
+    off = ShownTotals(REGIONS[1], {**EXPECTED, "a": Decimal("1000.1")}, EXPECTED)
     assert not replace(EXACT, ledger=[EXACT.ledger[0], off]).is_exact
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.core.amounts import scaled, total_wide
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
-from ledger.demo.sample import load_sample
+from ledger.demo.change_sample import load_sample
 
 
 def sample_file(directory: Path, content: str, name: str = "changes.csv") -> Path:

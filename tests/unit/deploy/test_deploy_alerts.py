@@ -23,7 +23,7 @@ from ledger.pipeline.aws.invocations import SHOWN
 from ledger.reads.archive.metrics import DAMAGED, DONE
 from ledger.store.dynamodb.failures import Failure
 from ledger.store.dynamodb.throttling import HOT_KEY
-from ledger.store.wrappers.metered import outcome_name
+from ledger.store.wrappers.meter import outcome_name
 from ledger.store.writes import Unknown
 
 

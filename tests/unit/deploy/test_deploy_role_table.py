@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.administration.templates import Role
-from ledger.administration.templates.roles import Grant, Where, grants
+from ledger.administration.templates.roles import RoleGrant, Where, grants
 from ledger.core import keys, once
 from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
@@ -47,7 +47,7 @@ def named(partitions: Sequence[str]) -> str:
     )
 
 
-def keys_of(grant: Grant) -> str:
+def keys_of(grant: RoleGrant) -> str:
     """Return on which partition keys a grant holds, in the page's words."""
     if grant.only_keys:
         return named(grant.only_keys)

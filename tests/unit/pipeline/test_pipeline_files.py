@@ -11,7 +11,7 @@ from ledger.pipeline.file_runs import LaneRun, PipelineRun
 from ledger.pipeline.progress import LaneProgress
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 
 FORMER = [message(f"T{trade}", 1, trade) for trade in range(9)]
 OTHER = [FORMER[0], *(message(f"X{trade}", 1, 10 + trade) for trade in range(9))]

@@ -9,7 +9,7 @@ from support.trial.malformed import KINDS
 from support.trial.records import FIELDS, Traffic, templates
 from support.trial.schedule import schedule
 
-from ledger.pipeline.core.records import Form, Poison
+from ledger.pipeline.core.records import Poison, RecordForm
 from ledger.settings import Settings
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -21,10 +21,10 @@ GOOD: dict[str, Any] = {
 }
 
 
-def form() -> Form:
+def form() -> RecordForm:
     """Return how the trial's pipelines read a record."""
     pipeline = {"fields": FIELDS, "categories": templates("plain", by_month=True)}
-    return Form(Settings(home=REGIONS[0], regions={REGIONS[0]: {}}, pipeline=pipeline))
+    return RecordForm(Settings(home=REGIONS[0], regions={REGIONS[0]: {}}, pipeline=pipeline))
 
 
 def test_there_are_49_kinds_of_malformed_records() -> None:

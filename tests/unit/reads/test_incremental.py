@@ -12,7 +12,7 @@ from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
-from ledger.demo.harness.tagged import CHANGES_MAX, amount, describe_counts, digits
+from ledger.demo.harness.digit_tags import CHANGES_MAX, amount, describe_counts, digits
 from ledger.reads.collection import Base
 from ledger.reads.reader import Bases, Reader
 from ledger.runtime.services import Services

@@ -16,7 +16,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.runtime.services import Services
 from ledger.settings.groups import CompactorSettings
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
 

@@ -20,7 +20,7 @@ from ledger.session.descriptions import TRIES_MAX, Descriptions
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
 

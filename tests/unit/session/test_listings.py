@@ -17,8 +17,8 @@ from ledger.runtime.metrics import Metrics
 from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
-from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.forwarder import ForwardingStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing.clock import START, ManualClock
 
 UNICODE = ["Z", "a", "a b", "a/1", "a/10", "a/2", "aé", "b", "é", "\ue000", "\U0001f600"]

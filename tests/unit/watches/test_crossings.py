@@ -24,7 +24,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import START
 from ledger.watches.crossings import REPEAT_SECONDS, repeat_after

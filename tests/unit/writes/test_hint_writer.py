@@ -22,7 +22,7 @@ from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, Raises
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing.clock import START, ManualClock
 from ledger.writes import hint_writer
 from ledger.writes.hint_writer import HintWatch, HintWriter

@@ -35,7 +35,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Seeded,
 )
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import (
     Action,
     Applied,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from random import Random
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import anyio.to_thread
 
@@ -57,7 +57,7 @@ from ledger.store.port import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BacklogSample:
     """The backlog in entries when the newest pass began, and by how many seconds it was late."""
 
     at: datetime
@@ -65,11 +65,11 @@ class Sample:
     late_seconds: float
 
 
-def sample_of(records: Sequence[PassRecord]) -> Sample | None:
+def sample_of(records: Sequence[PassRecord]) -> BacklogSample | None:
     """Return what the newest pass of each process says together; None without any."""
     if not records:
         return None
-    return Sample(
+    return BacklogSample(
         at=max(record.ended for record in records),
         backlog=sum(record.report.backlog for record in records),
         late_seconds=max(record.report.late for record in records),
@@ -101,7 +101,7 @@ class FleetView:
     passes: PassesObservation | FailedLook
     hot: HotSample | FailedLook
     pipelines: Sequence[PipelineSeen] | FailedLook
-    trend: Sequence[Sample] = ()
+    trend: Sequence[BacklogSample] = ()
     lags: Sequence[LagObservation] | None = None
     probed_at: datetime | None = None
 
@@ -158,14 +158,15 @@ class _Aside:
 
     def __init__(self, regions: _Regions) -> None:
         self._regions = regions
-        self._thread: Opening | None = None
-        self._opening = anyio.Lock()
+        self._thread: asyncio.Task[Opening] | None = None
 
     async def run(self, look: Callable[[], Awaitable[Found]]) -> Found:
         """Run a look, which no request waits for."""
-        async with self._opening:
-            if self._thread is None:
-                self._thread = await anyio.to_thread.run_sync(self._opened)
+        if self._thread is None or _has_failed(self._thread):
+            opened = partial(anyio.to_thread.run_sync, self._opened)
+            self._thread = asyncio.create_task(_awaited(opened))
+        # A look that is cancelled leaves the thread to be closed.
+        await asyncio.shield(self._thread)
         future = asyncio.run_coroutine_threadsafe(_awaited(look), self._regions.loop)
         return await asyncio.wrap_future(future)
 
@@ -177,7 +178,13 @@ class _Aside:
     async def close(self) -> None:
         """Close the clients, and end the thread."""
         if self._thread is not None:
-            await anyio.to_thread.run_sync(self._thread.leave)
+            await asyncio.wait([self._thread])
+            if not _has_failed(self._thread):
+                await anyio.to_thread.run_sync(self._thread.result().leave)
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 async def _awaited(look: Callable[[], Awaitable[Found]]) -> Found:
@@ -196,7 +203,7 @@ class Fleet:
         self._random = randomness
         self._looking: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
-        self._trend: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+        self._trend: deque[BacklogSample] = deque(maxlen=SAMPLES_MAX)
         self._lags: Sequence[LagObservation] | None = None
         self._probed_at: datetime | None = None
         self._last: FleetView | None = None

@@ -13,7 +13,7 @@ from ledger.http.service.access.access import FileAccess
 from ledger.http.service.context import Context
 from ledger.http.wire import schemas
 from ledger.reads.feed.cursors import Cursor, to_text
-from ledger.reads.feed.wanted import Filter
+from ledger.reads.feed.selection import Filter
 from ledger.testing import MemoryGlobalTable
 
 

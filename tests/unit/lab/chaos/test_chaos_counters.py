@@ -3,7 +3,7 @@
 from lab.chaos.counters import COMBINED, OPEN_COUNTERS, RECENT_COUNTERS, SHARDS, Counters
 from support.ledgers import make_settings, seeded
 
-from ledger.demo.harness.tagged import CHANGES_MAX
+from ledger.demo.harness.digit_tags import CHANGES_MAX
 
 
 def test_no_change_is_handed_out_twice_and_none_is_left_out() -> None:

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ledger.commands import live
-from ledger.demo.harness.display import View, checked, line, panel, run_shown
+from ledger.demo.harness.display import DisplayView, checked, line, panel, run_shown
 from ledger.demo.harness.report import Section
 
-VIEW = View(
+VIEW = DisplayView(
     title="ledger thing",
     phase="writing",
     figures=[("elapsed", "3 s"), ("merged", "5")],
@@ -41,7 +41,7 @@ async def test_a_run_speaks_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PLAIN_LINE_SECONDS", 0.0)
     output, shown = io.StringIO(), anyio.Event()
 
-    def view() -> View:
+    def view() -> DisplayView:
         shown.set()
         return VIEW
 

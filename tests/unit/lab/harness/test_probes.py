@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from ledger.demo.harness.digit_tags import CHANGES_MAX
 from ledger.demo.harness.probes import Probe
-from ledger.demo.harness.tagged import CHANGES_MAX
 
 HOME, AWAY = "us-east-1", "eu-west-1"
 

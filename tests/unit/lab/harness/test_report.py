@@ -15,9 +15,9 @@ from rich.text import Text
 
 from ledger.core.errors import InvalidInput
 from ledger.demo.harness.report import (
-    Column,
-    Report,
+    ReportColumn,
     ReportFiles,
+    RunReport,
     Section,
     Verdict,
     finish,
@@ -28,7 +28,7 @@ from ledger.demo.harness.report import (
 
 
 @dataclass(frozen=True, slots=True)
-class SomeReport(Report):
+class SomeReport(RunReport):
     """Two figures."""
 
     total: Decimal
@@ -93,11 +93,11 @@ def test_rows_of_csv_may_differ() -> None:
 
 def test_columns_are_declared_once_for_tables_and_files() -> None:
     """A column may be in both or in one of them; None is an empty cell."""
-    columns: list[Column[float]] = [
-        Column("", "case", lambda one: one, "case {:g}".format),
-        Column("half", "1/2", lambda one: one / 2, "{:,.1f}".format, wide_only=True),
-        Column("third", "", lambda one: one / 3),
-        Column("", "big", lambda one: one if one > 10 else None),
+    columns: list[ReportColumn[float]] = [
+        ReportColumn("", "case", lambda one: one, "case {:g}".format),
+        ReportColumn("half", "1/2", lambda one: one / 2, "{:,.1f}".format, wide_only=True),
+        ReportColumn("third", "", lambda one: one / 3),
+        ReportColumn("", "big", lambda one: one if one > 10 else None),
     ]
     section = section_of(columns, [3.0, 5_000.0], title="numbers", caption="small")
     assert section.columns == ["case", "1/2", "big"]
@@ -116,7 +116,7 @@ def test_files_are_those_that_the_options_have() -> None:
 def test_a_report_needs_neither_rows_nor_a_picture() -> None:
     """Both are abilities that a report may lack: its CSV is empty."""
 
-    class Plain(Report):
+    class Plain(RunReport):
         def sections(self) -> Sequence[Section]:
             return ()
 

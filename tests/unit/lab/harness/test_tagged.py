@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.core.amounts import exact
-from ledger.demo.harness.tagged import CHANGES_MAX, IMPOSSIBLE, amount, describe_counts, digits
+from ledger.demo.harness.digit_tags import CHANGES_MAX, IMPOSSIBLE, amount, describe_counts, digits
 
 
 @pytest.mark.parametrize(

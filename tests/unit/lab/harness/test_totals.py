@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from support.ledgers import AWAY, HOME, make_settings, seeded
 
-from ledger.demo.harness.totals import RegionTotals, read_totals
+from ledger.demo.harness.totals import ShownTotals, read_totals
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
@@ -29,7 +29,7 @@ async def test_each_region_shows_what_it_has() -> None:
     async with a_ledger(HOME, store) as home, a_ledger(AWAY, other) as away:
         await home.record("a", Decimal("1.50"))
         here, there = await read_totals({HOME: home, AWAY: away}, expected)
-    assert here == RegionTotals(HOME, expected, expected)
+    assert here == ShownTotals(HOME, expected, expected)
     assert (here.right, here.wrong) == (2, [])
     assert (there.right, there.wrong) == (1, [f"a in {AWAY} shows 0, not 1.50"])
     assert there.errors == {"a": Decimal("-1.50"), "b": Decimal(0)}

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ledger.core.errors import InvalidInput
 from ledger.demo.harness.report import ReportFiles, finish
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.totals import ShownTotals
 
 CAPACITY = 1_000
 SECONDS = 12
@@ -28,7 +28,7 @@ def a_run(options: PipelineDemoOptions) -> PipelineDemoReport:
     stages = {f"{stage}_{what}": 50 for stage in FAIL for what in ("requests", "failed")}
     return PipelineDemoReport(
         options=options,
-        totals=[RegionTotals("us-east-1", A, A)],
+        totals=[ShownTotals("us-east-1", A, A)],
         seconds=options.messages / min(rate, CAPACITY),
         latency={"p50": 0.25, "p99": 0.5, "worst": 1.0},
         work={**stages, "cpu_seconds": 2.0},

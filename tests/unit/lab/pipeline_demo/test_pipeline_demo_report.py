@@ -8,15 +8,15 @@ from rich.console import Console
 
 from ledger.demo.harness.display import line, panel
 from ledger.demo.harness.report import render
-from ledger.demo.harness.totals import RegionTotals
+from ledger.demo.harness.totals import ShownTotals
 
 A, B = {"a": Decimal(1), "b": Decimal(2)}, {"a": Decimal(1), "b": Decimal(3)}
-RIGHT, WRONG = RegionTotals("us-east-1", B, B), RegionTotals("eu-west-1", A, B)
+RIGHT, WRONG = ShownTotals("us-east-1", B, B), ShownTotals("eu-west-1", A, B)
 WORK = ["records", "duplicates", "stale", "dead", "entries", "retried", "restarts", "crashes"]
 FAULTS = [f"{stage}_{what}" for stage in FAIL for what in ("failed", "requests")]
 
 
-def report(*totals: RegionTotals, letters: int = 3, waiting: int = 0) -> PipelineDemoReport:
+def report(*totals: ShownTotals, letters: int = 3, waiting: int = 0) -> PipelineDemoReport:
     """Return a report of 1,000 messages."""
     work: dict[str, float] = dict.fromkeys([*WORK, *FAULTS], 7)
     return PipelineDemoReport(
@@ -62,7 +62,7 @@ def test_progress_is_shown_as_it_comes() -> None:
     progress.seconds = 2.0
     progress.count(500, sent_at=1.0, at=1.25)
     expected = {f"risk/{risk}": Decimal("12.50") for risk in ("Delta", "Gamma", "Rho", "Vega")}
-    progress.totals = [RegionTotals("us-east-1", expected, expected)]
+    progress.totals = [ShownTotals("us-east-1", expected, expected)]
     console.print(panel(progress.view()))
     text = console.export_text()
     assert "12.50" in text

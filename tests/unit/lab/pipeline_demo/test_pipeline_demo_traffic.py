@@ -10,7 +10,7 @@ from lab.pipeline_demo.traffic import WINDOW, Message, Shares, Traffic
 from support.ledgers import make_settings
 
 from ledger.core.amounts import EXACT
-from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.records import Poison, Record, RecordForm
 
 OPTIONS = PipelineDemoOptions(messages=6_000, lanes=2)
 SHARES = Shares(malformed=0.01)
@@ -59,7 +59,7 @@ def test_messages_are_duplicate_delayed_malformed_and_from_elsewhere() -> None:
 
 def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> None:
     """Summed up from the records as the pipeline reads them: the same totals and malformed ones."""
-    form = Form(
+    form = RecordForm(
         make_settings(
             home="us-east-1",
             regions={"us-east-1": {}, "eu-west-1": {}},

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ledger.core.amounts import to_text, total_wide
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.pipeline.core.records import Delivery, Form, Record
+from ledger.pipeline.core.records import Delivery, Record, RecordForm
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_is_written_adds_up_to_the_totals_that_are_told(config: Path, tmp_p
         assert result.exit_code == 0, result.output
         assert f"400 records written to {target}" in result.stdout
         assert result.stdout.endswith(" a second; 0 refused and sent again\n")
-        form, newest = Form(make_settings_of(config)), dict[str, Record]()
+        form, newest = RecordForm(make_settings_of(config)), dict[str, Record]()
         for line in target.read_bytes().splitlines():
             record = form.take(Delivery("", line))
             if isinstance(record, Record) and (

@@ -35,7 +35,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Unknown, Update, Write
 from ledger.testing.clock import START, ManualClock
 

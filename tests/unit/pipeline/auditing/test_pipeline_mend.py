@@ -36,7 +36,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Delete, Outcome
 from ledger.testing.clock import START, ManualClock
 from ledger.writes.entry_plan import Change, plan_entry

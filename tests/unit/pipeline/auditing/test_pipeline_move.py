@@ -28,8 +28,8 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Raises
-from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.forwarder import ForwardingStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Action, InTable, Outcome, Put, placed
 from ledger.testing.clock import ManualClock
 

@@ -24,7 +24,7 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost, NeverArrived
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
 from ledger.testing.clock import ManualClock
 

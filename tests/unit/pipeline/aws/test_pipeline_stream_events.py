@@ -18,9 +18,9 @@ from ledger.pipeline.aws.stream_events import (
     read_event,
     response,
 )
-from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.records import Poison, Record, RecordForm
 
-FORM = Form(pipeline_settings())
+FORM = RecordForm(pipeline_settings())
 
 
 def read(

@@ -16,7 +16,7 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.form_fingerprints import differences
 from ledger.pipeline.core.record_adapter import form_of, import_adapter
-from ledger.pipeline.core.records import Delivery, Form, Lacking, Poison, Record
+from ledger.pipeline.core.records import Delivery, Lacking, Poison, Record, RecordForm
 from ledger.settings import Settings
 
 MODULE = '''
@@ -169,4 +169,4 @@ def test_what_cannot_be_imported_is_refused(module: str, tmp_path: Path) -> None
 def test_a_form_without_its_function_is_refused(module: str) -> None:
     """Records would be read as they are, against what the settings say."""
     with pytest.raises(SettingsError, match=r"pipeline\.adapt"):
-        Form(settings(f"{module}:signed"))
+        RecordForm(settings(f"{module}:signed"))

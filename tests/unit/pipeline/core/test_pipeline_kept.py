@@ -12,7 +12,7 @@ from ledger.core.capacity import item_size
 from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import state_item
 from ledger.pipeline.core.kept_fields import KEPT_BYTES_MAX, kept_of
-from ledger.pipeline.core.records import Form, Lacking, Poison, Record
+from ledger.pipeline.core.records import Lacking, Poison, Record, RecordForm
 from ledger.pipeline.core.transitions import State
 
 RAW = (
@@ -24,7 +24,7 @@ DAY = ("risk/{Hierarchy.RiskType}", "day/{Time:day}")
 
 def read(categories: tuple[str, ...] = DAY, raw: bytes = RAW, **pipeline: Any) -> Record:
     """Return the record as a form reads it."""
-    record = Form(pipeline_settings(categories=categories, **pipeline)).read(raw)
+    record = RecordForm(pipeline_settings(categories=categories, **pipeline)).read(raw)
     assert isinstance(record, Record)
     return record
 
@@ -69,7 +69,7 @@ def test_numbers_keep_their_digits_and_the_rest_is_left_out() -> None:
 
 def test_another_form_is_computed_from_what_is_kept() -> None:
     """As if it had read the record: by another time, a measure, in place of a category."""
-    other = Form(
+    other = RecordForm(
         pipeline_settings(categories=("at/{Time:hour}",), measures={"count": ["n/{Time:month}"]})
     )
     right = other.read(RAW)
@@ -82,7 +82,7 @@ def test_another_form_is_computed_from_what_is_kept() -> None:
 
 def test_what_is_not_kept_is_said() -> None:
     """A field that is missing is one thing, a field that cannot be taken another."""
-    form = Form(pipeline_settings(categories=("desk/{Hierarchy.Desk}",)))
+    form = RecordForm(pipeline_settings(categories=("desk/{Hierarchy.Desk}",)))
     assert form.image_of(read().kept, Decimal(1)) == Lacking(
         "the record has no field Hierarchy.Desk"
     )

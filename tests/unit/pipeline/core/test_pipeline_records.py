@@ -8,7 +8,7 @@ from support.ledgers import AWAY, HOME, make_settings
 from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, message, pipeline_settings
 
 from ledger.core.errors import SettingsError
-from ledger.pipeline.core.records import Delivery, Form, Poison, Record
+from ledger.pipeline.core.records import Delivery, Poison, Record, RecordForm
 
 GOOD: dict[str, Any] = {
     "TradeID": "T1",
@@ -16,7 +16,7 @@ GOOD: dict[str, Any] = {
     "Value": 12,
     "Hierarchy": {"RiskType": "Delta", "Region": "EMEA", "Desk": "A"},
 }
-FORM = Form(pipeline_settings())
+FORM = RecordForm(pipeline_settings())
 
 
 def read(**changed: Any) -> Record | Poison:
@@ -33,7 +33,7 @@ def test_a_record_has_what_the_settings_name() -> None:
 
 def test_fields_go_by_any_name() -> None:
     """The settings name the fields, at any depth, and numbers can be names of things."""
-    form = Form(
+    form = RecordForm(
         pipeline_settings(
             fields={"id": "record.no", "version": "v", "value": "amount"},
             categories=["book-{book}", "all"],
@@ -128,7 +128,7 @@ def test_what_is_no_record_is_poison(raw: bytes, reason: str) -> None:
 
 def test_a_category_counts_once() -> None:
     """Two templates that give the same counter for a record make one category."""
-    form = Form(pipeline_settings(categories=["{Hierarchy.Desk}", "{Hierarchy.RiskType}"]))
+    form = RecordForm(pipeline_settings(categories=["{Hierarchy.Desk}", "{Hierarchy.RiskType}"]))
     found = form.read(message("T1", 1, 5, risk="A", desk="A"))
     assert isinstance(found, Record)
     assert found.categories == ("A",)
@@ -136,11 +136,13 @@ def test_a_category_counts_once() -> None:
 
 def test_the_first_pattern_that_matches_is_home() -> None:
     """A record's home follows from the field that the settings name, its id by default."""
-    form = Form(pipeline_settings(home=BOTH_HOMES))
+    form = RecordForm(pipeline_settings(home=BOTH_HOMES))
     homes = [form.read(message(record, 1, 1)) for record in ("E1", "T1")]
     assert [home.home for home in homes if isinstance(home, Record)] == [AWAY, HOME]
     assert form.homes == {HOME, AWAY}
-    by_desk = Form(pipeline_settings(home={"field": "Hierarchy.Desk", "regions": {"A": AWAY}}))
+    by_desk = RecordForm(
+        pipeline_settings(home={"field": "Hierarchy.Desk", "regions": {"A": AWAY}})
+    )
     found = [by_desk.read(message("T1", 1, 1, desk=desk)) for desk in "AB"]
     assert isinstance(found[0], Record)
     assert found[0].home == AWAY
@@ -151,7 +153,7 @@ def test_the_first_pattern_that_matches_is_home() -> None:
 def test_without_categories_there_is_no_form() -> None:
     """A pipeline that adds to nothing is refused, with the line that is missing."""
     with pytest.raises(SettingsError, match=r"pipeline\.categories"):
-        Form(make_settings())
+        RecordForm(make_settings())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_settings_are_checked_when_they_are_made(group: dict[str, Any], told: st
         make_settings(pipeline={"fields": FIELDS, "categories": CATEGORIES, **group})
 
 
-TIMED = Form(
+TIMED = RecordForm(
     pipeline_settings(
         fields={**FIELDS, "time": "Timestamp"}, categories=["all", "risk/{Timestamp:hour}"]
     )
@@ -193,7 +195,7 @@ def test_categories_by_the_hour_of_a_record() -> None:
 
 def test_a_record_whose_time_cannot_be_read_is_poison() -> None:
     """Where its field is named, used by a category or not; its age is then that of its source."""
-    form = Form(pipeline_settings(fields={**FIELDS, "time": "Timestamp"}))
+    form = RecordForm(pipeline_settings(fields={**FIELDS, "time": "Timestamp"}))
     for each in (TIMED, form):
         found = each.take(timed('"tomorrow"'))
         assert isinstance(found, Poison)

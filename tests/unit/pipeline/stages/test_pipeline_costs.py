@@ -24,7 +24,7 @@ from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
 

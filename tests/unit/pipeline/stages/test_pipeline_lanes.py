@@ -19,7 +19,7 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Raises
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import (
     Action,
     EachOutcome,

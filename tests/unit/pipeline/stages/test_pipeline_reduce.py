@@ -10,7 +10,7 @@ from support.pipelines import RAWS, deliveries, map_items, shown, truth
 from ledger.core.amounts import EXACT, to_text
 from ledger.core.errors import AmountOverflow
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Outcome, Put, Update
 
 

@@ -27,7 +27,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Seeded,
 )
-from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore, Operation
 from ledger.store.writes import EachOutcome, Write
 
 TRADES = 60

@@ -15,7 +15,7 @@ from ledger.core.errors import Unreachable
 from ledger.pipeline.core.category_sums import CategorySums
 from ledger.pipeline.core.items import state_item, state_key
 from ledger.pipeline.core.kept_fields import KEPT_BYTES_MAX, REMEMBERED_CHARACTERS_MAX
-from ledger.pipeline.core.records import Form, Record
+from ledger.pipeline.core.records import Record, RecordForm
 from ledger.pipeline.core.transitions import Open, State
 from ledger.pipeline.stages.state_writes import Due, state_write
 from ledger.store.memory import MemoryStore
@@ -92,7 +92,7 @@ async def test_a_state_is_rewritten_as_a_put_would(still_open: Open) -> None:
     """The update of a state leaves exactly the attributes of the new one, and no others."""
     store = MemoryStore(HOME)
     [delivery] = deliveries([message("T1", 2, 3)])
-    record = Form(pipeline_settings()).take(delivery)
+    record = RecordForm(pipeline_settings()).take(delivery)
     assert isinstance(record, Record)
     await store.write(Put(state_item(record.id, OLD)))
     new = State(2, CategorySums(Decimal(2), ("k",)), HOME, still_open, 2)
@@ -107,7 +107,7 @@ async def test_a_state_that_was_mended_since_is_not_rewritten() -> None:
     """A mend counts what it rewrites: a state judged by without a count is not the one there."""
     store = MemoryStore(HOME)
     [delivery] = deliveries([message("T1", 2, 3)])
-    record = Form(pipeline_settings()).take(delivery)
+    record = RecordForm(pipeline_settings()).take(delivery)
     assert isinstance(record, Record)
     was = replace(OLD, rev=0)
     new = State(2, CategorySums(Decimal(2), ("k",)), HOME, {}, 1)

@@ -7,7 +7,7 @@ from support.ledgers import HOME, sample
 from ledger.primitives.counters import METHODS, new_token
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.testing.clock import ManualClock
 
 CHANGES = 10

@@ -24,7 +24,7 @@ from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected, Unknown
 from ledger.testing.clock import START, ManualClock
 

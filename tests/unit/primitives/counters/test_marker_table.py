@@ -18,7 +18,7 @@ from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Applied, Rejected
 from ledger.table import Table
 from ledger.testing.clock import ManualClock

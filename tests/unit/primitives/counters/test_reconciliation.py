@@ -22,7 +22,7 @@ from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import START, ManualClock
 

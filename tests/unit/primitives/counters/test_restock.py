@@ -12,7 +12,7 @@ from ledger.primitives.counters.catalog import ITEM_METHODS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Lost
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Applied, Rejected
 from ledger.testing.clock import ManualClock
 

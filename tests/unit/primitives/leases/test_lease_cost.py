@@ -10,7 +10,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Applied, Put, Rejected
 from ledger.testing.clock import ManualClock
 

@@ -8,7 +8,7 @@ from ledger.core.errors import InvalidInput
 from ledger.primitives.leases.lease_rules import LeaseGrant, NotHeld, record_of
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Applied
 
 PAGE_7: Item = {"page": {"N": "7"}}

@@ -19,7 +19,7 @@ from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, NeverArrived, Slow
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
 

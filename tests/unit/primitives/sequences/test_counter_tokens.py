@@ -28,7 +28,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 from ledger.testing.clock import START
 

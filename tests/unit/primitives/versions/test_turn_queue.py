@@ -24,7 +24,7 @@ from ledger.core.errors import InvalidInput
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.lease_rules import LeaseTerms
 from ledger.primitives.versions import Busy, Event, Handled, LockGuard, Repeats, Skipped
-from ledger.primitives.versions.turn_queue import Turns
+from ledger.primitives.versions.turn_queue import SubjectTurns
 from ledger.primitives.versions.version_rules import VersionRules
 from ledger.store.writes import Action
 from ledger.testing.clock import ManualClock
@@ -275,7 +275,7 @@ async def test_a_caller_that_is_cancelled_gives_its_turn_on() -> None:
 
 async def test_a_turn_that_comes_with_the_cancellation_is_given_on() -> None:
     """An event cancelled in the moment in which its turn comes does not keep it."""
-    turns = Turns(rules=VersionRules(), clock=ManualClock(), owner="me", waiting_max=9)
+    turns = SubjectTurns(rules=VersionRules(), clock=ManualClock(), owner="me", waiting_max=9)
     ends: list[object] = []
     going, newest = anyio.Event(), anyio.CancelScope()
 

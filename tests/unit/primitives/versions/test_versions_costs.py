@@ -12,7 +12,7 @@ import ledger.primitives.versions
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
 

@@ -10,12 +10,12 @@ from ledger.reads.feed.memory import MemoryStream
 from ledger.reads.feed.page import FeedPage
 from ledger.reads.feed.port import FIRST, OLDEST, ShardRead
 from ledger.reads.feed.reader import Feed
+from ledger.reads.feed.selection import FeedSelection
 from ledger.reads.feed.stream_access import SharedStream
-from ledger.reads.feed.wanted import Wanted
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 HOUR = 3600
-ALL = Wanted()
+ALL = FeedSelection()
 
 
 class World:
@@ -43,7 +43,7 @@ async def page_of(
     feed: Feed,
     after: FeedPage | None = None,
     since: datetime | None = None,
-    wanted: Wanted = ALL,
+    wanted: FeedSelection = ALL,
 ) -> FeedPage:
     """Return the next page."""
     cursor = None if after is None else after.cursor
@@ -211,22 +211,24 @@ async def test_a_time_that_utc_has_no_year_for_is_refused(since: str) -> None:
         await page_of(World().feed(), since=datetime.fromisoformat(since))
 
 
-A = Wanted("a")
-NAMED = Wanted(counters=frozenset({"a", "a/b"}))
+A = FeedSelection("a")
+NAMED = FeedSelection(counters=frozenset({"a", "a/b"}))
 
 
 @pytest.mark.parametrize(
     ("made", "asked"),
     [
-        pytest.param(A, Wanted("b"), id="another-prefix"),
-        pytest.param(A, Wanted(), id="a-wider-prefix"),
-        pytest.param(A, Wanted("a/"), id="a-narrower-prefix"),
-        pytest.param(NAMED, Wanted(), id="no-names"),
-        pytest.param(NAMED, Wanted(counters=frozenset({"a"})), id="other-names"),
-        pytest.param(A, Wanted("a", NAMED.counters), id="names-of-the-prefix"),
+        pytest.param(A, FeedSelection("b"), id="another-prefix"),
+        pytest.param(A, FeedSelection(), id="a-wider-prefix"),
+        pytest.param(A, FeedSelection("a/"), id="a-narrower-prefix"),
+        pytest.param(NAMED, FeedSelection(), id="no-names"),
+        pytest.param(NAMED, FeedSelection(counters=frozenset({"a"})), id="other-names"),
+        pytest.param(A, FeedSelection("a", NAMED.counters), id="names-of-the-prefix"),
     ],
 )
-async def test_a_cursor_holds_for_the_counters_it_was_made_for(made: Wanted, asked: Wanted) -> None:
+async def test_a_cursor_holds_for_the_counters_it_was_made_for(
+    made: FeedSelection, asked: FeedSelection
+) -> None:
     """Under another filter, what only that one wants would be skipped; the error names both."""
     world = World()
     world.put()

@@ -21,7 +21,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
     Slow,
 )
-from ledger.store.wrappers.forwarding import Operation
+from ledger.store.wrappers.forwarder import Operation
 from ledger.store.writes import Applied, BatchOutcome, Put, Rejected, Unknown
 from ledger.testing.clock import ManualClock
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from compactor.pass_history import PassRecord
 from compactor.report import CompactorReport
-from ledger.http.service.fleet.observer import Sample, sample_of
+from ledger.http.service.fleet.observer import BacklogSample, sample_of
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def test_processes_that_share_the_work_are_added_up() -> None:
             record("b", backlog=5, late=30.0, minutes=0),
         ]
     )
-    assert found == Sample(NOON + timedelta(minutes=1), 15, 30.0)
+    assert found == BacklogSample(NOON + timedelta(minutes=1), 15, 30.0)
 
 
 def test_without_a_pass_nothing_is_known() -> None:

@@ -15,7 +15,7 @@ _DIGEST = re.compile(f"[0-9a-f]{{{_DIGITS}}}|", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FeedSelection:
     """The filter of a feed; without names all counters that begin with the prefix."""
 
     prefix: str = ""

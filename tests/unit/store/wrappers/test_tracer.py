@@ -14,8 +14,8 @@ from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Lost, Partial, Raises
-from ledger.store.wrappers.metered import MeteredStore
-from ledger.store.wrappers.traced import TracedStore, say_units
+from ledger.store.wrappers.meter import MeteredStore
+from ledger.store.wrappers.tracer import TracedStore, say_units
 from ledger.store.writes import Check, Delete, InTable, Put, Update
 from ledger.testing.clock import ManualClock
 

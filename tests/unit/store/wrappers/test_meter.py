@@ -10,7 +10,7 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Lost, Partial, Raises, Slow
-from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import BatchOutcome, Check, Delete, Put, Update
 from ledger.testing.clock import ManualClock
 

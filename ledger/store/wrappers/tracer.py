@@ -22,8 +22,8 @@ from ledger.core.errors import StoreError
 from ledger.runtime.tracing.spans import OUTCOME, REGION, Tracing, Value
 from ledger.store.port import Store
 from ledger.store.reads import FoundItems, Get, Page, Query, Scan
-from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.wrappers.metered import outcome_name
+from ledger.store.wrappers.forwarder import ForwardingStore
+from ledger.store.wrappers.meter import outcome_name
 from ledger.store.writes import (
     Action,
     BatchOutcome,

@@ -22,7 +22,7 @@ _SAMPLE = files("ledger.demo") / "bank-changes.csv"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ChangeSample:
     """The changes in their order, and the exact sum of each counter, computed independently."""
 
     name: str
@@ -30,7 +30,7 @@ class Sample:
     expected: dict[str, Decimal]
 
 
-def load_sample(path: Path | None, *, counter: str, change: str) -> Sample:
+def load_sample(path: Path | None, *, counter: str, change: str) -> ChangeSample:
     """Read the shipped sample, or a CSV or JSONL file with these columns.
 
     Raises:
@@ -43,7 +43,7 @@ def load_sample(path: Path | None, *, counter: str, change: str) -> Sample:
         return _read(sample, "account", "change", name="the shipped sample of bank changes")
 
 
-def _read(path: Path, counter: str, change: str, *, name: str) -> Sample:
+def _read(path: Path, counter: str, change: str, *, name: str) -> ChangeSample:
     choice = ColumnChoice(counter=counter, change=change, note="", effective="")
     form = Form(format=format_of(path.name), columns=choice)
     with open_source(str(path)) as source:
@@ -55,7 +55,7 @@ def _read(path: Path, counter: str, change: str, *, name: str) -> Sample:
     for row in rows:
         sums[row.counter].append(row.change)
     expected = {account: amounts.total(changes) for account, changes in sums.items()}
-    return Sample(name, [Change(row.counter, row.change) for row in rows], expected)
+    return ChangeSample(name, [Change(row.counter, row.change) for row in rows], expected)
 
 
 def _good(row: Row | BadRow) -> Row:

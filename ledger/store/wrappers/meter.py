@@ -17,7 +17,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.reads import FoundItems, Get, Page, Query, Scan
-from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.wrappers.forwarder import ForwardingStore
 from ledger.store.writes import (
     Action,
     Applied,

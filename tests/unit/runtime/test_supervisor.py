@@ -14,7 +14,7 @@ from support.ledgers import make_settings
 
 from compactor import Compactor
 from ledger.core.errors import LedgerError
-from ledger.runtime.supervised import Supervised, supervised
+from ledger.runtime.supervisor import Supervised, supervised
 from ledger.runtime.tasks import background_tasks
 
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from ledger import Region, Settings
 from ledger.administration.diagnosis import region_findings
 from ledger.administration.diagnosis.diagnosis import CheckState, Diagnosis
 from ledger.administration.diagnosis.hot_collection import HotSample
-from ledger.administration.diagnosis.unmerged import SampledKeys, Unmerged
+from ledger.administration.diagnosis.merge_backlog import SampledKeys, Unmerged
 from ledger.core.entry import Item, entry_id
 from ledger.core.ids import EntryId
 from ledger.testing.clock import START
