@@ -1,7 +1,7 @@
 """The checker of tagged totals: knows every call and every read, and nothing of the table.
 
 An adapter reports when a call begins and how it ended, when a read begins and what it returned, on
-one clock. The checker compares them with the promises of `ledger/ARCHITECTURE.md`:
+one clock. The checker compares them with the promises of `ledger/docs/internals/README.md`:
 
 - P1: a total counts each change at most once, none that was never called for, and every one that
   was known in its region when the read began (less its staleness): acknowledged there, or returned
