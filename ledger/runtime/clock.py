@@ -55,7 +55,7 @@ class ElapsedTime:
     suspended by its host may stop that as well; the wall clock is then corrected. Never less than
     monotonic time. A wall clock that is set forward makes it too long, permanently, so it is for
     limits that may be found exceeded too early, never for waits. If both clocks stop, the time is
-    not seen at all: ARCHITECTURE says what that may cost.
+    not seen at all: `docs/internals/contract.md` says what that may cost.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from proof.simulator.__main__ import app
+from proof.simulator.explorer.terms.model import MUTANTS as OF_TERMS
 from proof.simulator.mutants import MUTANTS, run_mutant
 from proof.simulator.pool import caught_at, results
 from proof.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
@@ -26,7 +27,7 @@ FRESH_SEEDS = 80
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 ARCHITECTURE = Path(__file__).parents[2] / "ledger" / "ARCHITECTURE.md"
-MERGE = ARCHITECTURE.with_name("docs") / "internals/merge.md"
+INTERNALS = ARCHITECTURE.with_name("docs") / "internals"
 
 
 def _regressions() -> list[int]:
@@ -130,12 +131,15 @@ def test_each_mutant_is_in_the_table() -> None:
     assert absent == []
 
 
-def test_the_mutants_of_the_merge_are_there() -> None:
-    """The page of merging names one for nearly every rule."""
-    rows = [line for line in MERGE.read_text().splitlines() if line.startswith("| ")]
-    named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row.split(" | ")[-1])}
-    assert {"early-deletes", "no-hold"} <= named
-    assert named <= set(MUTANTS)
+@pytest.mark.parametrize("page", ["merge", "contract"])
+def test_the_mutants_of_a_page_are_there(page: str) -> None:
+    """The pages of the rules name mutants of the simulator and of its explorer."""
+    text = (INTERNALS / f"{page}.md").read_text()
+    tables = re.findall(r"^\|.*\| mutant \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    cells = [row.split(" | ")[-1] for table in tables for row in table.splitlines()]
+    named = {name for cell in cells for name in re.findall(r"`([a-z-]+)`", cell)}
+    assert named
+    assert named <= {*MUTANTS, *OF_TERMS}
 
 
 @pytest.mark.slow

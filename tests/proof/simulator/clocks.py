@@ -24,7 +24,7 @@ Stop = Literal["none", "monotonic", "wall", "both"]
 STOPS: tuple[Stop, ...] = ("none", "none", "monotonic", "monotonic", "wall", "both")
 BOTH_SECONDS_MAX = 3.0
 """Two clocks that stand still cannot be told from no time: assumed to be less than a read has to
-spare, `observation_delay` - `read_deadline` (ARCHITECTURE names the assumption)."""
+spare, `observation_delay` - `read_deadline` (`internals/contract.md` names it)."""
 STOPPED_APART_SECONDS_MIN = 60.0
 """So far from a stop neither clock stops again, and the wall clock does not step: within one read
 they would hide more together than each alone."""
