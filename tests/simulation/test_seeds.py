@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from proof.simulator.__main__ import app
+from proof.simulator.explorer.limits.cases import MUTANTS as OF_LIMITS
 from proof.simulator.explorer.terms.model import MUTANTS as OF_TERMS
 from proof.simulator.mutants import MUTANTS, run_mutant
 from proof.simulator.pool import caught_at, results
@@ -131,7 +132,7 @@ def test_each_mutant_is_in_the_table() -> None:
     assert absent == []
 
 
-@pytest.mark.parametrize("page", ["merge", "contract"])
+@pytest.mark.parametrize("page", ["merge", "contract", "budgets"])
 def test_the_mutants_of_a_page_are_there(page: str) -> None:
     """The pages of the rules name mutants of the simulator and of its explorer."""
     text = (INTERNALS / f"{page}.md").read_text()
@@ -139,7 +140,7 @@ def test_the_mutants_of_a_page_are_there(page: str) -> None:
     cells = [row.split(" | ")[-1] for table in tables for row in table.splitlines()]
     named = {name for cell in cells for name in re.findall(r"`([a-z-]+)`", cell)}
     assert named
-    assert named <= {*MUTANTS, *OF_TERMS}
+    assert named <= {*MUTANTS, *OF_TERMS, *OF_LIMITS}
 
 
 @pytest.mark.slow
