@@ -132,13 +132,14 @@ def test_each_mutant_is_in_the_table() -> None:
     assert absent == []
 
 
-@pytest.mark.parametrize("page", ["merge", "contract", "budgets"])
+@pytest.mark.parametrize("page", ["merge", "contract", "budgets", "decisions"])
 def test_the_mutants_of_a_page_are_there(page: str) -> None:
     """The pages of the rules name mutants of the simulator and of its explorer."""
     text = (INTERNALS / f"{page}.md").read_text()
     tables = re.findall(r"^\|.*\| mutant \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     cells = [row.split(" | ")[-1] for table in tables for row in table.splitlines()]
-    named = {name for cell in cells for name in re.findall(r"`([a-z-]+)`", cell)}
+    said = re.findall(r"mutants?\s+((?:`[a-z-]+`(?:,\s+)?)+)", text)
+    named = {name for part in (*cells, *said) for name in re.findall(r"`([a-z-]+)`", part)}
     assert named
     assert named <= {*MUTANTS, *OF_TERMS, *OF_LIMITS}
 
