@@ -1,5 +1,6 @@
 """Every page speaks plainly: within the limits of its kind, which `support.prose` counts."""
 
+import re
 import subprocess
 import sys
 
@@ -59,6 +60,15 @@ def test_a_page_keeps_the_limits_of_its_kind(page: str) -> None:
 def test_an_exempt_page_is_there_and_needs_it(page: str) -> None:
     """A page that keeps the limits leaves the list, and cannot break them again."""
     assert faults(page, (ROOT / page).read_text(encoding="utf-8")), "take it off the list"
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "/internals/" in page])
+def test_the_modules_that_a_page_names_are_there(page: str) -> None:
+    """By its path from the root, or by a part of it where the room is said before."""
+    named = set(re.findall(r"`([\w/.]+\.py)`", (ROOT / page).read_text(encoding="utf-8")))
+    rooms = (ROOT / room for room in ("compactor", "ledger", "tests"))
+    paths = "\n".join(path.as_posix() + "\n" for room in rooms for path in room.rglob("*.py"))
+    assert {name for name in named if f"/{name}\n" not in paths} == set()
 
 
 def test_no_page_is_exempt_twice() -> None:
