@@ -78,4 +78,4 @@ def test_a_denial_is_found() -> None:
     ):
         assert denials(f"# Page\n\n{said}\n", OFFERS[0]) == [said]
         assert denials(f"# Page\n\n{said} A budget can.\n", OFFERS[0]) == []
-    assert Path(ROOT, "ledger/budgets/README.md").is_file()
+    assert Path(ROOT, "ledger/docs/reference/budgets.md").is_file()

@@ -30,7 +30,6 @@ EXEMPT = [
     "deploy/runbooks/webhooks-failing.md",
     "deploy/runbooks/wrong-change.md",
     "ledger/ARCHITECTURE.md",
-    "ledger/budgets/README.md",
     "ledger/http/client/README.md",
     "ledger/http/service/README.md",
     "ledger/http/webhooks/README.md",
