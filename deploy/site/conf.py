@@ -53,9 +53,9 @@ SECTIONS = {
     ],
     "How to": ["ledger/docs/howto/README", "ledger/docs/howto/*"],
     "Rules": [
-        *(f"ledger/http/{name}/README" for name in ("service", "client", "webhooks")),
-        *(f"ledger/{name}/README" for name in ("reads", "session", "watches", "pipeline")),
-        *(f"ledger/reads/{name}/README" for name in ("feed", "archive")),
+        *(f"ledger/{name}/README" for name in ("session", "reads", "watches")),
+        "ledger/reads/*/README",
+        "ledger/http/*/README",
         "ledger/primitives/*/README",
     ],
     "Running it": ["deploy/README", "deploy/runbooks/README", ".github/SECURITY"],

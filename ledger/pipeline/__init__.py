@@ -1,1 +1,1 @@
-"""From a stream of corrected records to exact totals; see README.md beside this file."""
+"""From a stream of corrected records to exact totals; see docs/internals/pipeline.md."""

@@ -101,7 +101,7 @@ KeepFields = Literal["all"] | Annotated[tuple[FieldPath, ...], Field(max_length=
 
 
 class PipelineSettings(Group):
-    """How records become changes of counters; see `ledger/pipeline/README.md`.
+    """How records become changes of counters; see `ledger/docs/internals/pipeline.md`.
 
     `name` is part of every key of the pipeline: pipelines of one table are independent. Lanes of
     one region add to the same sum item of a category, unless `slots` spread them. States keep the

@@ -1,4 +1,4 @@
-"""What a message and a category cost in write and read units, by the meter: README.md says so."""
+"""The units of a message and a category, by the meter, as docs/reference/costs.md has them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
