@@ -33,7 +33,6 @@ EXEMPT = [
     "ledger/http/client/README.md",
     "ledger/http/service/README.md",
     "ledger/http/webhooks/README.md",
-    "ledger/primitives/counters/README.md",
     "ledger/primitives/leases/README.md",
     "ledger/primitives/sequences/README.md",
     "ledger/primitives/versions/README.md",

@@ -1,4 +1,4 @@
-"""Ways to count on DynamoDB, each with its guarantees; see README.md beside this file."""
+"""Ways to count on DynamoDB, each with its guarantees; see docs/reference/methods.md."""
 
 from ledger.core.tokens import Details, Marker
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter

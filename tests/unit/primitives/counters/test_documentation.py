@@ -19,7 +19,7 @@ from ledger.testing.clock import START, ManualClock
 
 READ_UNIT_BYTES = 4096
 
-PAGE = (files("ledger.primitives.counters") / "README.md").read_text(encoding="utf-8")
+PAGE = (files("ledger") / "docs/reference/methods.md").read_text(encoding="utf-8")
 CHOICE = (files("ledger") / "docs/howto/choose-a-method.md").read_text(encoding="utf-8")
 
 
