@@ -1,4 +1,4 @@
-"""What numbers cost: the tables in the README of sequences are what is measured."""
+"""What numbers cost: the tables of the page of costs are what is measured."""
 
 import re
 from functools import partial
@@ -8,14 +8,14 @@ import pytest
 from proof.simulator import loop
 from support.numbering import cost_of, rate_of
 
-import ledger.primitives.sequences
+import ledger
 
-README = Path(ledger.primitives.sequences.__file__).with_name("README.md").read_text()
+PAGE = (Path(ledger.__file__).parent / "docs/reference/costs.md").read_text()
 COST_ROW = re.compile(r"\| (`.+?) \| ([0-9]+|one each) \|((?: [0-9.]+ / [0-9.]+, [0-9]+/s \|){4})")
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+), ([0-9]+)/s")
-COSTS = {(way, at): CELL.findall(cells) for way, at, cells in COST_ROW.findall(README)}
+COSTS = {(way, at): CELL.findall(cells) for way, at, cells in COST_ROW.findall(PAGE)}
 RATE_ROW = re.compile(r"\| (`.+?) \| ([0-9]+) \| ([0-9]+) \| ([0-9]+) \| (the .+?) \|")
-RATES = RATE_ROW.findall(README)
+RATES = RATE_ROW.findall(PAGE)
 WRITERS = (1, 10, 50, 200)
 CROWD = 1
 """With more writers, a process each, measuring takes up to seconds."""
@@ -37,12 +37,12 @@ def cases() -> list[object]:
 
 
 def test_the_tables_are_there() -> None:
-    """The README has the rows that are compared."""
+    """The page has the rows that are compared."""
     assert (len(COSTS), len(RATES)) == (15, 4)
 
 
 @pytest.mark.parametrize(("way", "writers", "processes", "stated"), cases())
-def test_the_readme_states_what_is_measured(
+def test_the_page_states_what_is_measured(
     way: str, writers: int, processes: int, stated: tuple[float, ...]
 ) -> None:
     """Units and rates of each way, alone and in a crowd, are stated, and nothing is given up."""
@@ -55,7 +55,7 @@ def test_the_readme_states_what_is_measured(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "processes", "numbers", "units", "bound"), RATES)
-def test_the_readme_states_what_bounds_the_rate(
+def test_the_page_states_what_bounds_the_rate(
     way: str, processes: str, numbers: str, units: str, bound: str
 ) -> None:
     """At a partition's 1,000 units a second, or a call a round trip, the rates are as stated."""

@@ -1,4 +1,4 @@
-"""What guarding an event costs: the table in the README of versions is what is measured."""
+"""What guarding an event costs: the table of the page of costs is what is measured."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ import pytest
 from support.guarding import Handling, condition_guard, event, lock_guard, record_put
 from support.ledgers import HOME, sample
 
-import ledger.primitives.versions
+import ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -16,7 +16,7 @@ from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import ManualClock
 
-README = Path(ledger.primitives.versions.__file__).with_name("README.md")
+PAGE = Path(ledger.__file__).parent / "docs/reference/costs.md"
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+)")
 Deliver = Callable[[Store, int], Awaitable[object]]
 
@@ -63,9 +63,9 @@ WAYS: dict[str, Deliver] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_the_readme_states_what_is_measured(way: str) -> None:
-    """A newer event and an old one take the units that the README's table states."""
-    (row,) = (line for line in README.read_text().splitlines() if line.startswith(f"| {way} | "))
+async def test_the_page_states_what_is_measured(way: str) -> None:
+    """A newer event and an old one take the units that the page's table states."""
+    (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| {way} | "))
     stated = [tuple(map(float, found)) for found in CELL.findall(row)]
     metrics = Metrics()
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
@@ -78,9 +78,9 @@ async def test_the_readme_states_what_is_measured(way: str) -> None:
     assert measured == stated
 
 
-async def test_the_readme_states_what_adoptions_and_failures_take() -> None:
+async def test_the_page_states_what_adoptions_and_failures_take() -> None:
     """An adoption writes once; a failure is read and written once."""
-    assert "An adoption costs 1 / 0, a failure 1 / 1" in README.read_text()
+    assert "An adoption costs 1 / 0, a failure 1 / 1" in PAGE.read_text()
     metrics = Metrics()
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
     guard = condition_guard(store)
@@ -94,9 +94,9 @@ async def test_the_readme_states_what_adoptions_and_failures_take() -> None:
     assert (failed[0] - adopted[0], failed[1] - adopted[1]) == (1, 1)
 
 
-async def test_the_readme_states_what_many_records_take() -> None:
+async def test_the_page_states_what_many_records_take() -> None:
     """New ones a unit each; the first 25 that are there two each, and those that follow one."""
-    text = README.read_text()
+    text = PAGE.read_text()
     assert "`put_many` costs 1 / 0 for a new record, 2 / 0 for one that is there, and 1 / 0" in text
     metrics = Metrics()
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=ManualClock())
