@@ -1,12 +1,16 @@
 """The pipeline in the deterministic world: crashes, zombies, lost answers, lanes, regions."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 from proof.simulator import loop
 from support.pipeline_mutants import MUTANTS
 from support.pipelines import PipelineWorld
+
+import ledger
 
 pytestmark = pytest.mark.slow
 
@@ -73,3 +77,10 @@ def test_mutant(rule: str) -> None:
     """With a rule broken some world ends wrong."""
     with MUTANTS[rule]():
         assert any(verdict(seed, totals=SUMS) for seed in MUTANT_SEEDS)
+
+
+def test_the_page_names_each_mutant() -> None:
+    """The table of rules has a row for each, and none that is not there."""
+    page = Path(ledger.__file__).parent / "docs/internals/pipeline.md"
+    (rows,) = re.findall(r"\| mutant \|\n\|[-|]+\n((?:\|.*\n)+)", page.read_text(encoding="utf-8"))
+    assert {row.split("`")[-2] for row in rows.splitlines()} == {*MUTANTS}
