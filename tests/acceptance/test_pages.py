@@ -37,7 +37,6 @@ EXEMPT = [
     "ledger/primitives/sequences/README.md",
     "ledger/primitives/versions/README.md",
     "ledger/reads/feed/README.md",
-    "ledger/watches/README.md",
     "tests/lab/bench/README.md",
     "tests/lab/compare/README.md",
 ]
