@@ -31,6 +31,7 @@ class Reader:
     random: Random
     cursor: str | None = None
     kept: list[tuple[str, str]] = field(default_factory=list)
+    has_more: bool = False
 
     async def page(self) -> None:
         """Deal with a page; now and then die before cursor and entries are kept together."""
@@ -40,6 +41,7 @@ class Reader:
             since=None,
             limit=self.random.choice([1, 7]),
         )
+        self.has_more = page.more
         if self.random.random() < 0.2:
             return
         self.kept += [(entry.counter, entry.id) for entry in page.entries]
@@ -100,7 +102,7 @@ async def followed(seed: int, read: Read) -> tuple[list[tuple[str, str]], list[t
         while left:
             before = len(reader.kept)
             await read(reader)
-            left = 5 if len(reader.kept) > before else left - 1
+            left = 5 if reader.has_more or len(reader.kept) > before else left - 1
     return written, reader.kept
 
 
