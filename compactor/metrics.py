@@ -167,7 +167,7 @@ class CompactorMetrics(RegistryMetrics):
             self.grants_closed.labels(how)
         self.grants_exceeded = make.counter(
             "compactor_budget_grants_exceeded_total",
-            "Grants whose entries come to more than they had: each was used twice.",
+            "Grants whose entries add up to more than they had: each was used twice.",
         )
         self.holds_expired = make.counter(
             "compactor_budget_holds_expired_total",
@@ -212,7 +212,7 @@ class CompactorMetrics(RegistryMetrics):
         )
         self.waiting = make.gauge(
             "compactor_waiting",
-            "1 if the last pass merged nothing for this reason, clock or replicas.",
+            "1 if the last pass merged nothing for this reason: clock, replicas or home.",
             ("reason",),
         )
         self.errors = make.counter(

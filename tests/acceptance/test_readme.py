@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support import command_page
 from support.commands import run_command
 from support.examples import examples
+from support.reference import commands
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,16 +43,11 @@ def test_the_program_is_a_dozen_lines() -> None:
     assert len(written) <= EXAMPLE_LINES_MAX
 
 
-def test_the_page_of_commands_is_up_to_date() -> None:
-    """It is made of the help texts: `python tests/support/command_page.py` writes it."""
-    assert command_page.PAGE.read_text(encoding="utf-8") == command_page.page()
-
-
 def test_each_command_of_the_readme_is_there() -> None:
     """Each is a row of the page of commands."""
     named = re.findall(r"(?:`|bin/)((?:ledger|compactor) [a-z-]+)", TEXT)
     assert {"ledger demo", "ledger serve"} <= set(named)
-    rows = command_page.page()
+    rows = commands.page()
     assert [one for one in named if f"| `{one}" not in rows] == []
 
 

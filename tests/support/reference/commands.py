@@ -1,22 +1,16 @@
-"""The page of all commands, made from their help: `python tests/support/command_page.py` writes it.
-
-`tests/acceptance/test_readme.py` compares page and help.
-"""
+"""The page of all commands, from their help texts."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
+from support.reference.tables import row
 
 import compactor.cli
 import ledger.commands.main
 
-PAGE = Path(__file__).resolve().parents[2] / "ledger/docs/reference/commands.md"
 HEAD = """\
 # Commands
-
-`python tests/support/command_page.py` makes this page from the help texts.
 
 Each command explains its options by `--help`. `--json` prints one object a line, with amounts as
 text. No command replaces a file without `--force`. Exit status 0 is success, 1 a failure, 2 a wrong
@@ -47,8 +41,8 @@ def _rows(name: str, command: Any) -> Iterator[str]:
     loaded = command.load() if hasattr(command, "load") else command
     below = getattr(loaded, "commands", {})
     if not below:
-        about = loaded.help.partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-        yield f"| `{' '.join((name, *_arguments(loaded)))}` | {about} |\n"
+        about = loaded.help.partition("\n\n")[0]
+        yield row(f"`{' '.join((name, *_arguments(loaded)))}`", about)
     for key in below:
         yield from _rows(f"{name} {key}", below[key])
 
@@ -56,8 +50,4 @@ def _rows(name: str, command: Any) -> Iterator[str]:
 def _arguments(command: Any) -> list[str]:
     _options, *arguments = command.collect_usage_pieces(typer.Context(command))
     names = (one.upper().translate(_NO_BRACES) for one in arguments)
-    return [name.replace("......", "...").replace("|", "\\|") for name in names]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    return [name.replace("......", "...") for name in names]

@@ -1,0 +1,31 @@
+"""The pages of the reference are those that the code makes now."""
+
+import re
+from pathlib import Path
+
+import pytest
+from support.prose import GENERATED, limits_of
+from support.reference.metrics import KINDS
+from support.reference.pages import PAGES, path_of, text_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_up_to_date(name: str) -> None:
+    """`python -m support.reference` writes all pages anew."""
+    assert path_of(name).read_text(encoding="utf-8") == text_of(name)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_the_limits_of_those_that_are_made(name: str) -> None:
+    """Its words are counted where they are written."""
+    assert limits_of(path_of(name).relative_to(ROOT).as_posix()) is GENERATED
+
+
+def test_the_page_of_metrics_has_every_kind() -> None:
+    """Each class of metrics is a section."""
+    files = (file for room in ("ledger", "compactor") for file in (ROOT / room).rglob("*.py"))
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    found = [name for text in texts for name in re.findall(r"class (\w+)\(RegistryMetrics", text)]
+    assert sorted(found) == sorted(kind.__name__ for kind in KINDS.values())
