@@ -1,12 +1,17 @@
 """The pages of the reference are those that the code makes now."""
 
 import re
+from inspect import isclass
 from pathlib import Path
 
 import pytest
 from support.prose import GENERATED, limits_of
+from support.reference.errors import public_errors
 from support.reference.metrics import KINDS
 from support.reference.pages import PAGES, path_of, text_of
+
+import ledger
+from ledger import LedgerError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,3 +34,10 @@ def test_the_page_of_metrics_has_every_kind() -> None:
     texts = (file.read_text(encoding="utf-8") for file in files)
     found = [name for text in texts for name in re.findall(r"class (\w+)\(RegistryMetrics", text)]
     assert sorted(found) == sorted(kind.__name__ for kind in KINDS.values())
+
+
+def test_the_page_of_errors_has_every_public_error() -> None:
+    """Each is a name of `ledger`, and no name is missing."""
+    public = (getattr(ledger, name) for name in ledger.__all__)
+    found = {one for one in public if isclass(one) and issubclass(one, LedgerError)}
+    assert set(public_errors()) == found

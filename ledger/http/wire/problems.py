@@ -267,7 +267,7 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             "Not known whether the change was made",
             "The change may or may not be in the table. Repeat the request if `retryable` is true;"
             " else send `entries`, each with its `key`, to `POST /v1/retries`. Either counts the"
-            " change once, until the retry horizon (7.5 minutes by default) has passed.",
+            " change once, until the retry horizon (5 minutes by default) has passed.",
         ),
         errors.NotSent: Kind(
             "not-sent",

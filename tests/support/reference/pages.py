@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from support.reference import commands, metrics
+from support.reference import commands, errors, metrics
 
 FOLDER = Path(__file__).resolve().parents[3] / "ledger/docs/reference"
 _MADE = "\n`python -m support.reference` makes this page from the code.\n"
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "commands": commands.page,
+        "errors": errors.page,
         "metrics": metrics.page,
     }
 )
