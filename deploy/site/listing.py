@@ -6,15 +6,10 @@ from inspect import isclass
 from types import UnionType
 from typing import Any, get_args
 
-import httpx
-from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from support.reference.endpoints import document, service
 
 from ledger import Ledger, LedgerError, Table
-from ledger.http.service.access.access import OpenAccess
-from ledger.http.service.app import ServiceParts, create_app
-from ledger.http.service.gate import RequestLog
-from ledger.testing import MemoryGlobalTable
 
 HTTP = "http"
 MODULES = {"client": "ledger.http.client", "testing": "ledger.testing", "compactor": "compactor"}
@@ -80,19 +75,8 @@ def _fields(model: type[BaseModel]) -> list[str]:
 
 
 async def _openapi() -> dict[str, Any]:
-    """Return the document that the service gives for itself."""
-    table = MemoryGlobalTable()
-    parts = ServiceParts(
-        clock=table.clock,
-        access=OpenAccess(),
-        registry=CollectorRegistry(),
-        requests=RequestLog(lambda: "site", lambda _: None),
-    )
-    app, _ = create_app(table.ledger(), parts)
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://site") as service:
-        document: dict[str, Any] = (await service.get("/openapi.json")).json()
-    return document
+    async with service() as client:
+        return await document(client)
 
 
 def _requests(document: dict[str, Any]) -> str:

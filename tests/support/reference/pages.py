@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from support.reference import commands, errors, metrics
+from support.reference import commands, endpoints, errors, metrics
 
 FOLDER = Path(__file__).resolve().parents[3] / "ledger/docs/reference"
 _MADE = "\n`python -m support.reference` makes this page from the code.\n"
@@ -12,6 +12,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "commands": commands.page,
         "errors": errors.page,
+        "http": endpoints.page,
         "metrics": metrics.page,
     }
 )

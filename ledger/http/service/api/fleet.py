@@ -50,7 +50,10 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
 
     @router.get("/fleet/totals", openapi_extra=returns("RegionTotals"))
     async def totals(request: Request, asked: Annotated[IdsQuery, Query()]) -> Response:
-        """Return totals as every region shows them now, or why one shows none."""
+        """Return totals as every region shows them now, or why one shows none.
+
+        Beside `admin` a token needs `read`.
+        """
         context = allow(request, "admin")
         allow(request, "read", *asked.id)
         found = await read_within(for_fleet(request), context.fleet.totals(asked.id))
