@@ -103,6 +103,7 @@ class SettingsFields(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     table: str = "ledger"
+    """The name of the table, the same in every region."""
     time_to_live: bool = False
     marker_table: str | None = None
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
@@ -126,6 +127,7 @@ class SettingsFields(BaseModel):
     compactor: CompactorSettings = CompactorSettings()
     pipeline: PipelineSettings = PipelineSettings()
     pipelines: Pipelines = {}
+    """Further pipelines by their names, each in the form of `pipeline`."""
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
     unmerged: tuple[str, ...] = ()

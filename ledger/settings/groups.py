@@ -390,9 +390,13 @@ class WatchSettings(Group):
         def __init__(self, **given: Unpack[WatchGiven]) -> None: ...
 
     counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
+    """The pattern of the counters."""
     below: Bound | None = None
+    """A total less than this crosses the watch."""
     above: Bound | None = None
+    """A total greater than this crosses the watch, which has this bound or `below`."""
     rearm: Bound | None = None
+    """The next crossing is told after the total was here; by default the bound itself."""
 
     @model_validator(mode="after")
     def _is_a_watch(self) -> Self:
@@ -408,14 +412,16 @@ class WatchSettings(Group):
 
 
 class ShardStep(Group):
-    """From `since` on, the counter's changes may use `count` shards."""
+    """A number of shards of a counter, and from when on; a number alone is a step for all time."""
 
     if TYPE_CHECKING:
 
         def __init__(self, **given: Unpack[ShardStepGiven]) -> None: ...
 
     count: Annotated[Count, Field(le=SHARDS_MAX)]
+    """How many shards the counter's changes may use; no fewer than in the step before."""
     since: AwareDatetime | None = None
+    """From when on; every step but the first has a time, later than the step before."""
 
 
 def _as_steps(value: object) -> object:

@@ -44,16 +44,20 @@ def checked_zone(zone: str) -> str:
 class PeriodSettings(Group):
     """How long sums are kept by hour, by day and by month, at least; 0 for none of a kind.
 
-    Older ones are combined into those of the next kind. All sums of a counter take at most 5 KB of
-    its net change, and twice that with `effective`: if more would be needed, the oldest are
-    combined earlier. `zone` is the IANA time zone in which days and months begin.
+    All sums of a counter take at most 5 KB of its net change, and twice that with `effective`: if
+    more would be needed, the oldest are combined earlier.
     """
 
     hours: Annotated[int, Field(ge=0, le=HOURS_MAX)] = 72
+    """For how many hours there is a sum of each; older sums become those of days."""
     days: Annotated[int, Field(ge=0, le=DAYS_MAX)] = 62
+    """For how many days there is a sum of each; older sums become those of months."""
     months: Annotated[int, Field(ge=0, le=MONTHS_MAX)] = 120
+    """For how many months there is a sum of each."""
     zone: str = "UTC"
+    """The IANA time zone in which days and months begin, such as Europe/Berlin."""
     effective: bool = False
+    """Whether there are sums by the effective date of changes, too."""
 
     def rule(self) -> PeriodRule:
         """Return these settings in the form of the contract."""
@@ -83,22 +87,24 @@ ROLLING_MAX = 366 * 86_400.0
 
 
 class BudgetSettings(Group):
-    """How the limits of some counters are kept, see `ledger.budgets`.
-
-    With a `window` each hour, day or month of `zone`, an IANA time zone, is a budget of its own,
-    which may be spent from for `late` after its end. With `rolling` the limit is that of any span
-    so long: what was spent comes back, in 24 parts (`ledger.budgets.rolling_limits`). `grant_life`
-    is for how long a process may spend what it was granted: with the signature's lifetime it is how
-    long a crash keeps that away.
-    """
+    """How the limits of some counters are kept, see `ledger.budgets`."""
 
     window: WindowName = "none"
+    """Each hour, day or month is a budget of its own; none: one budget for all time."""
     zone: str = "UTC"
+    """The IANA time zone in which the days and months of a window begin."""
     late: Seconds = 0.0
+    """How long after its end a window may be spent from, at most 31d."""
     grant_life: Seconds = 60.0
+    """How long a process may spend a grant, 1s to 1d; so long, and `signature_lifetime` more, a
+    process that crashed keeps the rest of its grant away from others."""
     on_outage: OnOutage = "refuse"
+    """What becomes of a spend while no grant can be had: refuse, or allow, over the limit."""
     on_expiry: OnExpiry = "void"
+    """What becomes of a hold that expires: void gives its amount back, settle charges it."""
     rolling: Seconds = 0.0
+    """The limit is that of any span so long: what was spent comes back, in 24 parts. A span is 24
+    minutes to 366d, a multiple of 24s; 0s: there is none."""
 
     def rule(self) -> BudgetRule:
         """Return these settings as the contract has them."""

@@ -66,20 +66,26 @@ class PipelineFields(Group):
     """Where a record has its id, version, value and time: names joined by dots."""
 
     id: FieldPath
+    """Names the record in all its versions."""
     version: FieldPath
+    """Orders the versions of a record: the highest counts."""
     value: FieldPath
+    """The amount that the record adds to its counters."""
     time: FieldPath | None = None
+    """The record's own time, which `keep_states` needs."""
 
 
 class PipelineHome(Group):
     """Which region keeps a record's state: the first pattern that its `field` matches.
 
-    Without patterns it is the home region. The field is the record's id unless another is named; it
-    must be the same in every version of a record, or the record would count once in each region.
+    The field must be the same in every version of a record, or the record would count once in each
+    region.
     """
 
     field: FieldPath | None = None
+    """The field that patterns are for; the record's id unless another is named."""
     regions: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+    """The region of each pattern, the first that fits counts; the home region without patterns."""
 
 
 Templates = Annotated[
@@ -88,12 +94,10 @@ Templates = Annotated[
 
 
 class PipelineMeasures(Group):
-    """Counters to which a record adds something else than its value.
-
-    To those of `count` each record adds 1, in its newest version's categories.
-    """
+    """Counters to which a record adds something else than its value."""
 
     count: Templates = ()
+    """The counters to which each record adds 1, in its newest version's categories."""
 
 
 KeepFields = Literal["all"] | Annotated[tuple[FieldPath, ...], Field(max_length=KEEP_FIELDS_MAX)]
@@ -103,13 +107,9 @@ KeepFields = Literal["all"] | Annotated[tuple[FieldPath, ...], Field(max_length=
 class PipelineSettings(Group):
     """How records become changes of counters; see `ledger/docs/internals/pipeline.md`.
 
-    `name` is part of every key of the pipeline: pipelines of one table are independent. Lanes of
-    one region add to the same sum item of a category, unless `slots` spread them. States keep the
-    fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they are stored
-    in `state_table`, if that is named, which the compactor's search does not read.
-    `ledger pipeline forget` deletes the states of records whose own time is longer ago than
-    `keep_states`; later versions of such records are refused. `adapt` names a function that
-    converts each record before it is read (`ledger.pipeline.core.record_adapter`).
+    Pipelines of one table are independent. Lanes of one region add to the same sum item of a
+    category, unless `slots` spread them. `adapt` names a function that converts each record before
+    it is read (`ledger.pipeline.core.record_adapter`).
     """
 
     if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class PipelineSettings(Group):
         def __init__(self, **given: Unpack[PipelineGiven]) -> None: ...
 
     name: str = ""
+    """Is part of every key of the pipeline; up to 32 of the characters a-z 0-9 -."""
     fields: PipelineFields | None = None
     categories: Templates = ()
     measures: PipelineMeasures = PipelineMeasures()

@@ -3,7 +3,8 @@
 import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast, get_origin
 
 from pydantic import BaseModel
@@ -14,22 +15,21 @@ PREFIX = "LEDGER_"
 NESTING = "__"
 CONFIG_VARIABLE = "LEDGER_CONFIG"
 REGION_VARIABLE = "LEDGER_REGION"
-"""Names the region of a command without --region."""
 AWS_VARIABLE = "AWS_REGION"
 """Where AWS names the region in which a function runs."""
 TOKENS_VARIABLE = "LEDGER_TOKENS"
-"""Names the service's file of tokens."""
 PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
-"""Names the pipeline that a Lambda function runs."""
-OTHERS = (
-    CONFIG_VARIABLE,
-    REGION_VARIABLE,
-    PIPELINE_VARIABLE,
-    "LEDGER_DYNOXIDE",
-    "LEDGER_LOG_FORMAT",
-    TOKENS_VARIABLE,
+OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        CONFIG_VARIABLE: "Names the file of settings, where `--config` does not.",
+        REGION_VARIABLE: "Names the region of a command without `--region`.",
+        PIPELINE_VARIABLE: "Names the pipeline that a Lambda function runs.",
+        "LEDGER_DYNOXIDE": "Names the program dynoxide, an engine of the local global table.",
+        "LEDGER_LOG_FORMAT": "Is `text` or `json`, where `--log-format` is not given.",
+        TOKENS_VARIABLE: "Names the service's file of tokens.",
+    }
 )
-"""Variables of ours that are not settings."""
+"""Variables of ours that are not settings, and what each says."""
 
 # Those of our own tests, those that `ledger lease run` passes to a command, and those that
 # Kubernetes sets in each pod for a Service whose name begins with `ledger`:

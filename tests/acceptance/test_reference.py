@@ -9,6 +9,13 @@ from support.prose import GENERATED, limits_of
 from support.reference.errors import public_errors
 from support.reference.metrics import KINDS
 from support.reference.pages import PAGES, path_of, text_of
+from support.reference.settings import (
+    SettingsGroup,
+    comments,
+    docstrings,
+    settings_groups,
+    text_about,
+)
 
 import ledger
 from ledger import LedgerError
@@ -41,3 +48,15 @@ def test_the_page_of_errors_has_every_public_error() -> None:
     public = (getattr(ledger, name) for name in ledger.__all__)
     found = {one for one in public if isclass(one) and issubclass(one, LedgerError)}
     assert set(public_errors()) == found
+
+
+@pytest.mark.parametrize("group", settings_groups(), ids=lambda group: group.path)
+def test_every_setting_is_explained(group: SettingsGroup) -> None:
+    """By a comment of `regions.yaml`, or where that has none by a docstring."""
+    assert [name for name in group.names() if not text_about(group, name)] == []
+
+
+@pytest.mark.parametrize("group", settings_groups(), ids=lambda group: group.path)
+def test_no_setting_is_explained_twice(group: SettingsGroup) -> None:
+    """A second text would go out of date."""
+    assert comments()[group.path].keys() & docstrings(group.kind).keys() == set()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from support.reference import commands, endpoints, errors, metrics
+from support.reference import commands, endpoints, errors, metrics, settings
 
 FOLDER = Path(__file__).resolve().parents[3] / "ledger/docs/reference"
 _MADE = "\n`python -m support.reference` makes this page from the code.\n"
@@ -14,6 +14,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "errors": errors.page,
         "http": endpoints.page,
         "metrics": metrics.page,
+        "settings": settings.page,
     }
 )
 
