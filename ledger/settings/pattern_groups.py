@@ -90,18 +90,21 @@ class BudgetSettings(Group):
     """How the limits of some counters are kept, see `ledger.budgets`."""
 
     window: WindowName = "none"
-    """Each hour, day or month is a budget of its own; none: one budget for all time."""
+    """Each hour (of UTC), day or month is a budget of its own: the id of a spend says which. With
+    none there is one budget for all time."""
     zone: str = "UTC"
     """The IANA time zone in which the days and months of a window begin."""
     late: Seconds = 0.0
-    """How long after its end a window may be spent from, at most 31d."""
+    """How long after its end a window may be spent from, at most 31d. A new spend is never older
+    than `retry_horizon`."""
     grant_life: Seconds = 60.0
     """How long a process may spend a grant, 1s to 1d; so long, and `signature_lifetime` more, a
     process that crashed keeps the rest of its grant away from others."""
     on_outage: OnOutage = "refuse"
     """What becomes of a spend while no grant can be had: refuse, or allow, over the limit."""
     on_expiry: OnExpiry = "void"
-    """What becomes of a hold that expires: void gives its amount back, settle charges it."""
+    """What becomes of a hold that expires: void gives its amount back, settle charges it. Of
+    several budgets the first decides."""
     rolling: Seconds = 0.0
     """The limit is that of any span so long: what was spent comes back, in 24 parts. A span is 24
     minutes to 366d, a multiple of 24s; 0s: there is none."""
