@@ -46,6 +46,7 @@ OF_CLOCK_OR_TABLE = (
     "no sums by effective date are kept",
     "422 amount must be a multiple of",  # as the budget's limit has it
     "422 amount must have at most 38 digits",  # what a count corrects the total by
+    "its history shows the change that is wrong",  # of a total that 38 digits do not hold
     "the attributes of a counter may have",
     "a counter may have 16 attributes",
 )

@@ -19,11 +19,18 @@ BEFORE = """
     from support.tables import make_table
 
     from ledger import LedgerError, sync
+    from ledger.runtime.services import Services
+    from ledger.session.assembly import GivenConnections
     from ledger.session.ledger import Ledger
     from ledger.store.memory import MemoryStore
 
     clock, store = ManualClock(instant=True), MemoryStore(HOME)
-    behind = Ledger(make_settings(), region=HOME, store=store, clock=clock)
+    behind = Ledger(
+        make_settings(),
+        region=HOME,
+        services=Services.of(clock=clock),
+        given=GivenConnections(store=store),
+    )
     ledger, table = sync.Ledger(behind), sync.Table(make_table())
     ledger.__enter__()
     table.__enter__()

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from random import Random
 from typing import ClassVar, Literal
 
 from ledger.core import amounts, keys
@@ -20,6 +21,7 @@ from ledger.primitives.counters.addition import outcome_of, plan_addition
 from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.layout import LayoutMoved, revision_of, shard_key, value_of
 from ledger.primitives.counters.thresholds import ThresholdPart, Thresholds, checked_limits
+from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.store import writes
 from ledger.store.port import Store
@@ -58,8 +60,8 @@ class ShardItems(ABC):
         self.name: str = keys.checked_new_counter(name)
         self.limits: Thresholds = checked_limits(minimum, maximum)
         self.store = store
-        self.randomness = services.randomness
-        self.clock = services.clock
+        self.randomness: Random = services.randomness
+        self.clock: Clock = services.clock
         self.retrier: Retrier = Retrier.of(
             store, clock=self.clock, randomness=self.randomness, backoff=self.backoff
         )

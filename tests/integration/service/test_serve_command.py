@@ -88,7 +88,7 @@ def test_a_stream_of_events_ends_when_the_service_does(tmp_path: Path) -> None:
         assert process.wait(START_SECONDS_MAX) == 0
 
 
-PAGE = Path(service.__file__).parents[1] / "docs/howto/serve-over-http.md"
+PAGE = Path(service.__file__).parents[2] / "docs/howto/serve-over-http.md"
 
 
 def page_lines() -> list[list[str]]:

@@ -17,6 +17,7 @@ from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import IdsQuery
 from ledger.http.service.wait import for_fleet, read_within
 from ledger.http.wire.values import total_fields
+from ledger.session.arguments import check_counters
 from ledger.session.ledger import live_settings
 
 
@@ -55,8 +56,9 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
         Beside `admin` a token needs `read`.
         """
         context = allow(request, "admin")
-        allow(request, "read", *asked.id)
-        found = await read_within(for_fleet(request), context.fleet.totals(asked.id))
+        counters = check_counters(asked.id)
+        allow(request, "read", *counters)
+        found = await read_within(for_fleet(request), context.fleet.totals(counters))
         regions = {
             region: {"failed": read.text}
             if isinstance(read, FailedLook)
