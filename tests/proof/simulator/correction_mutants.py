@@ -78,7 +78,7 @@ CORRECTION_MUTANTS = (
         "its entry arrives late, beside the second one",
         30,
         ((EarlierCalls, "check_arrived", take_for_arrived),),
-        worlds=worlds_from(2130, is_losing),
+        worlds=worlds_from(5660, is_losing),
     ),
     Mutant(
         "forgotten-is-unmade",

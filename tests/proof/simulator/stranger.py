@@ -58,9 +58,13 @@ class Stranger:
             self._supervisor.start(self._read_at, self._random.random() * scenario.span, region)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
-        """Remember since when a region has the bad item."""
-        if key == self._bad and item is not None:
+        """Remember since when a region has the bad item; a lost region's may be superseded."""
+        if key != self._bad:
+            return
+        if item is not None:
             self._since.setdefault(region, self._world.time())
+        elif self._world.lost:
+            self._since.pop(region, None)
 
     def changed(self, region: str, partition: str) -> None:
         """Ignore the change: nothing else is written there."""
