@@ -483,8 +483,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _end_by(self, problem: Problem) -> None:
         self.transport.write(b"".join(answer_of(problem, self.server_state.default_headers)))
-        self.transport.close()
-        self._wait(STALL_SECONDS_MAX)
+        if self._has_ended or not self.transport.can_write_eof():
+            self.transport.close()
+            self._wait(STALL_SECONDS_MAX)
+        else:
+            self._drop_rest()
 
     def _wait(self, seconds: float) -> None:
         self._late_at = self.loop.time() + seconds

@@ -53,6 +53,10 @@ class Wire(asyncio.Transport):
         """Note when writing is to pause."""
         self.high = high
 
+    def is_over(self) -> bool:
+        """Return whether nothing more is sent: it closes, or waits for the caller to leave."""
+        return self._is_closing or self.is_ended
+
     def is_closing(self) -> bool:
         """Return whether it was closed."""
         return self._is_closing
@@ -178,7 +182,7 @@ async def test_a_head_that_is_too_long_is_refused(
     await caller.send(*cut(sent), *[LONG] * 10, b"\r\n\r\n" + WHOLE)
     assert caller.wire.statuses == [431]
     assert b'"outcome":"not_applied"' in caller.wire.sent
-    assert caller.wire.is_closing()
+    assert caller.wire.is_over()
     assert caller.refused == ["head-too-large"]
     assert app.read in ([], [b"(left)"])
 
@@ -197,6 +201,20 @@ async def test_a_path_is_no_longer_than_an_id_needs(code: bytes, before: bytes) 
         assert caller.wire.statuses == [status]
     assert b"a path may have up to 3,584 bytes" in caller.wire.sent
     assert len(app.read) == 1
+
+
+async def test_the_rest_of_what_is_refused_is_dropped() -> None:
+    """Reset with bytes unread, the connection would lose its answer; who leaves ends it."""
+    caller = Caller(Answers())
+    head = (
+        b"POST /"
+        + b"a" * PATH_BYTES_MAX
+        + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
+    )
+    await caller.send(head, b" " * 30_000)
+    assert (caller.wire.statuses, caller.wire.is_ended) == ([431], True)
+    assert (caller.wire.is_closing(), caller.wire.is_aborted) == (False, False)
+    assert not caller.protocol.eof_received()
 
 
 async def test_a_head_within_the_bounds_is_taken() -> None:
@@ -257,7 +275,7 @@ async def test_a_trailer_that_would_frame_is_refused(trailer: bytes, size: int) 
     sent = CHUNKED + b"2\r\n{}\r\n0\r\n" + trailer + b"\r\n\r\n" + WHOLE
     await caller.send(*in_steps(sent, size))
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([400], True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([400], True)
     assert len(app.heads) == 1
 
 
@@ -322,7 +340,7 @@ async def test_a_body_ends_in_its_time() -> None:
     caller.later(BODY_SECONDS_MAX)
     await settled()
     assert (caller.wire.statuses, app.read) == ([408], [b"(left)"])
-    assert caller.wire.is_closing()
+    assert caller.wire.is_over()
 
 
 async def test_a_body_that_nobody_reads_ends_in_its_time() -> None:
@@ -448,7 +466,7 @@ async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes, s
     assert caller.wire.sent == b""
     app.may_answer.set()
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, status], True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([200, status], True)
     assert caller.wire.sent.lower().count(b"connection: close") == 1
 
 
@@ -517,7 +535,7 @@ async def test_behind_an_answer_that_ends_its_connection_no_request_begins() -> 
     last = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     await caller.send(WHOLE + last + WHOLE)
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 200], True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([200, 200], True)
     assert caller.wire.sent.count(b"connection: close") == 1
     assert app.read == [b"{}", b"{}"]
 
@@ -534,7 +552,7 @@ async def test_a_caller_who_sends_nothing_more_is_answered(sent: list[bytes]) ->
     assert (caller.wire.statuses, caller.wire.is_closing()) == ([], False)
     app.may_answer.set()
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200] * len(sent), True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([200] * len(sent), True)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", HEAD + b"Content-Length: 2\r\n\r\n{", GET])
@@ -554,7 +572,7 @@ async def test_half_a_request_behind_another_ends_with_the_answer_of_that() -> N
     assert caller.protocol.eof_received()
     app.may_answer.set()
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200], True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([200], True)
 
 
 async def test_a_stream_ends_with_its_caller() -> None:
@@ -606,7 +624,7 @@ async def test_what_may_come_behind_a_request_that_waits_is_bounded() -> None:
     assert caller.refused == ["invalid-request"]
     app.may_answer.set()
     await settled()
-    assert (caller.wire.statuses, caller.wire.is_closing()) == ([200, 400], True)
+    assert (caller.wire.statuses, caller.wire.is_over()) == ([200, 400], True)
 
 
 @pytest.mark.parametrize("framed", [WHOLE, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"])
