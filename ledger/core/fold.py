@@ -254,16 +254,13 @@ class Collection:
         """Whether the sum in `below`, if any, is valid for the net that was added."""
         return self.below is None or self.below.stamp == stamp_of(self.net)
 
-    def condense(self, net: NetChange | None, *, upto: str | None = None) -> None:
+    def condense(self, net: NetChange | None, *, upto: str | None = None) -> Portions[Subtotal]:
         """Replace the entries added so far by the sum of those that `net` does not name.
 
         With `upto`, only those whose sort key is below it. `net` is the one that the remaining
-        items are expected to hold; if they hold another, the collection is not sound.
+        items are expected to hold; if they hold another, the collection is not sound. Returns the
+        sum, and takes at most `PORTION` entries between two yields.
         """
-        at_once(self.condensed(net, upto=upto))
-
-    def condensed(self, net: NetChange | None, *, upto: str | None = None) -> Portions[Subtotal]:
-        """Condense as `condense`, at most `PORTION` entries between two yields; return the sum."""
         self.below = yield from self._subtotal(net, upto)
         for changes in (self._texts, self._parsed):
             for keys_ in _from_the_last(changes):

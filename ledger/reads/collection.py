@@ -281,7 +281,7 @@ class ReadProgress:
             return False
         if self._border is not None and self._last >= self._border:
             yield from self._keep_base(self._border, self._expected)
-        yield from self._collection.condensed(self._expected)
+        yield from self._collection.condense(self._expected)
         return True
 
     def end(self) -> Portions[CollectionRead | None]:
@@ -294,5 +294,5 @@ class ReadProgress:
 
     def _keep_base(self, border: str, net: NetChange | None) -> Portions[None]:
         if self._base is None:
-            below = yield from self._collection.condensed(net, upto=border)
+            below = yield from self._collection.condense(net, upto=border)
             self._base = Base(border, below)

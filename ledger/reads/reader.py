@@ -311,7 +311,7 @@ class _Sums:
         self.pages += read.pages
         self.restarts += read.restarts
         net = collection.net
-        left = yield from collection.condensed(net)
+        left = yield from collection.condense(net)
         self.entries += left.entries
         self.changes.append(left.change)
         if net is not None:

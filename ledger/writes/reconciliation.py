@@ -290,7 +290,7 @@ class Reconciler:
         collection, net = read.collection, read.collection.net
         merged = Decimal(0) if net is None else net.change
         if border is None:
-            left = await in_portions(collection.condensed(net))
+            left = await in_portions(collection.condense(net))
             return amounts.total_wide([merged, left.change, collection.added])
         if collection.sums:
             raise InvalidInput(

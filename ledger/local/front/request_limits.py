@@ -208,7 +208,7 @@ def check_batch(operation: str, body: Mapping[str, Any], keys: Mapping[str, Tabl
     parts = [
         (table, part)
         for table, content in body["RequestItems"].items()
-        for part in _parts_of_limits(operation, content)
+        for part in _items_of(operation, content)
     ]
     most = BATCH_WRITE_MAX if operation == "BatchWriteItem" else BATCH_GET_MAX
     if not parts:
@@ -225,7 +225,7 @@ def check_batch(operation: str, body: Mapping[str, Any], keys: Mapping[str, Tabl
         raise invalid("Provided list of item keys contains duplicates")
 
 
-def _parts_of_limits(operation: str, content: Any) -> Sequence[Mapping[str, Any]]:
+def _items_of(operation: str, content: Any) -> Sequence[Mapping[str, Any]]:
     if operation == "BatchGetItem":
         keys: Sequence[Mapping[str, Any]] = content["Keys"]
         return keys

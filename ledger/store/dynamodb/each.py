@@ -166,7 +166,7 @@ class EachWrite:
         return f"{self._client.region}, table {self._client.table}"
 
 
-_OPERATION_OF_EACH_GET = "batch_get_item"
+_GET_OPERATION = "batch_get_item"
 
 
 class EachGet:
@@ -186,11 +186,9 @@ class EachGet:
         """
         table = self._client.table
         left = gets_request(self._gets, table)
-        tries = self._client.retrier.begin(_OPERATION_OF_EACH_GET)
+        tries = self._client.retrier.begin(_GET_OPERATION)
         while left:
-            answer = await self._client.read_part(
-                _OPERATION_OF_EACH_GET, each_gets_request(left), tries
-            )
+            answer = await self._client.read_part(_GET_OPERATION, each_gets_request(left), tries)
             left = self._taken(answer)
             if left and not await tries.again("unprocessed", throttled=True):
                 late = Throttled(

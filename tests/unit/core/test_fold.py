@@ -7,7 +7,7 @@ import pytest
 
 from ledger.core.entry import Item, entry_item, net_item
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
-from ledger.core.fold import Collection, collect
+from ledger.core.fold import Collection, at_once, collect
 from ledger.core.ids import EntryId
 from ledger.core.sums import COPY, SumPlace
 from ledger.core.values import Entry, NetChange
@@ -140,13 +140,13 @@ def test_a_sum_goes_with_its_net() -> None:
     """What was summed up under one net gives no total under another."""
     collection = Collection()
     collection.add([entry(0, 3), entry(1, 4)])
-    collection.condense(collect([net(3, 0)]).net, upto=str(IDS[1]))
+    at_once(collection.condense(collect([net(3, 0)]).net, upto=str(IDS[1])))
     assert collection.below is not None
     assert (collection.below.entries, collection.kept) == (0, 1)
     with pytest.raises(LedgerError, match="belongs to net"):
         collection.total()
     with pytest.raises(LedgerError, match="belongs to net"):
-        collection.condense(None)
+        at_once(collection.condense(None))
     collection.add([net(3, 0)])
     assert collection.total() == 7
 

@@ -3,15 +3,14 @@
 A look costs some reads in each region, so its result holds for `LOOK_AGE_MAX` seconds. Its
 clients live in a thread of their own, from the first look on: to make one holds an event loop for
 long. What fails or hangs in a look is a `FailedLook` in its place, and hides nothing else.
-
-How much is left to merge, from pass to pass.
+Samples of the backlog show how much is left to merge, from pass to pass.
 """
 
 import asyncio
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -55,6 +54,20 @@ from ledger.store.connections import open_store
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.port import Store
 
+LOOK_AGE_MAX = 10.0
+"""Seconds for which a look holds, however many ask."""
+LOOK_SECONDS_MAX = 5.0
+"""How long each part of a look may take."""
+SAMPLES_MAX = 720
+"""Looks whose backlog is remembered: two hours while somebody watches."""
+NUMBER_BITS = 64
+Found = TypeVar("Found")
+_Looked: TypeAlias = tuple[
+    tuple[FleetObservation, HotSample | FailedLook],
+    Sequence[PipelineSeen] | FailedLook,
+    CompactorStatus | FailedLook,
+]
+
 
 @dataclass(frozen=True, slots=True)
 class BacklogSample:
@@ -74,21 +87,6 @@ def sample_of(records: Sequence[PassRecord]) -> BacklogSample | None:
         backlog=sum(record.report.backlog for record in records),
         late_seconds=max(record.report.late for record in records),
     )
-
-
-LOOK_AGE_MAX = 10.0
-"""Seconds for which a look holds, however many ask."""
-LOOK_SECONDS_MAX = 5.0
-"""How long each part of a look may take."""
-SAMPLES_MAX = 720
-"""Looks whose backlog is remembered: two hours while somebody watches."""
-NUMBER_BITS = 64
-Found = TypeVar("Found")
-_Looked: TypeAlias = tuple[
-    tuple[FleetObservation, HotSample | FailedLook],
-    Sequence[PipelineSeen] | FailedLook,
-    CompactorStatus | FailedLook,
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +131,12 @@ class _Regions:
         Raises:
             As `ledger.store.connections.open_store`.
         """
-        for region in regions:
-            async with self._opening.setdefault(region, anyio.Lock()):
-                if region not in self._stores:
-                    opening = open_store(self._settings, region, clock=self._clock)
-                    self._stores[region] = await self._stack.enter_async_context(opening)
-        return {region: self._stores[region] for region in regions}
+        return {
+            region: await self._once(
+                self._stores, region, partial(open_store, self._settings, region, clock=self._clock)
+            )
+            for region in regions
+        }
 
     async def ledger(self, region: str) -> Ledger:
         """Return the ledger of a region.
@@ -146,11 +144,19 @@ class _Regions:
         Raises:
             As opening one.
         """
+        opening = partial(Ledger.open, self._settings, region=region)
+        return await self._once(self._ledgers, region, opening)
+
+    async def _once(
+        self,
+        kept: dict[str, Found],
+        region: str,
+        opening: Callable[[], AbstractAsyncContextManager[Found]],
+    ) -> Found:
         async with self._opening.setdefault(region, anyio.Lock()):
-            if region not in self._ledgers:
-                opening = Ledger.open(self._settings, region=region)
-                self._ledgers[region] = await self._stack.enter_async_context(opening)
-        return self._ledgers[region]
+            if region not in kept:
+                kept[region] = await self._stack.enter_async_context(opening())
+            return kept[region]
 
 
 class _Aside:
