@@ -82,6 +82,17 @@ def check_target(target: str, host: str | None) -> None:
         )
 
 
+def head_of(
+    method: bytes, target: bytes, version: str, headers: Iterable[tuple[bytes, bytes]]
+) -> bytes:
+    """Return a head without its header Upgrade, which is not taken (RFC 9110, 7.8).
+
+    With the header llhttp, the parser, takes the body of the request for the next request.
+    """
+    lines = (b"%b: %b\r\n" % header for header in headers if header[0] != b"upgrade")
+    return b"%b %b HTTP/%b\r\n%b\r\n" % (method, target, version.encode(), b"".join(lines))
+
+
 def check_query(query: bytes) -> None:
     """Check the names and the encoding of a query.
 

@@ -27,10 +27,9 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
   caller has left before its turn is dropped. Handshakes of TLS go on in turn as well.
-- Requests that come together are answered in order. The time of a body begins with the turn of its
-  request.
-- An error in what follows a request whose answer is under way is answered after that answer, and
-  ends the connection: no request behind the error begins.
+- Requests that come together are answered in order; each body has its time from its turn on.
+- No upgrade is taken (RFC 9110, 7.8): a body is that which its head declares. CONNECT is refused.
+- An error behind a request is answered after that request, and ends the connection.
 - A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
   TLS there is no such half: asyncio ends both directions at once.
 """
@@ -43,12 +42,10 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn import Config
 from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import (
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
@@ -56,7 +53,7 @@ from ledger.core.errors import InvalidInput
 from ledger.http.service.answers import NOT_APPLIED
 from ledger.http.service.context import IS_FULL
 from ledger.http.service.gate import OPEN_PATHS
-from ledger.http.service.heads import PATH_BYTES_MAX, check_target
+from ledger.http.service.heads import PATH_BYTES_MAX, check_target, head_of
 from ledger.http.service.transports import (
     BAD_HTTP,
     BODY_SECONDS_MAX,
@@ -265,13 +262,28 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._is_deaf or self.transport.is_closing():
                 return
             piece = data[start : self._piece_end(data, start)]
-            start += len(piece)
             self._overhead += len(piece)
-            super().data_received(piece)
+            start += self._feed(piece)
             if self._overhead > HEAD_BYTES_MAX:
                 self._refuse(LONG_HEAD)
         if not self._is_deaf:
             self._held = data[start:]
+
+    def _feed(self, piece: bytes) -> int:
+        """Parse a piece; return how many bytes of it were parsed."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(piece)
+        except HttpParserUpgrade as upgrade:
+            head = head_of(
+                self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers
+            )
+            self.parser = HttpRequestParser(self)
+            self._feed(head)
+            return int(upgrade.args[0])
+        except HttpParserError:
+            self._refuse(self._problem)
+        return len(piece)
 
     def _piece_end(self, data: bytes, start: int) -> int:
         """Return where a piece ends: with a head or a body, as far as that can be told."""
@@ -305,23 +317,23 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._fields > HEADERS_MAX:
             self._count(HEAD_BYTES_MAX)
         if self._is_in_head:
-            super().on_header(name, value)
+            super().on_header(name, value.rstrip(b" \t"))  # RFC 9110, 5.5
         elif name.lower() in _FRAMING:  # the parser takes it all the same, and refuses the others
             raise ValueError("a trailer says nothing of the connection (RFC 9110, 6.5.1)")
 
     def _count(self, size: int) -> None:
-        """Count bytes of a head.
-
-        Raises:
-            ValueError: there are too many, so the parser stops, and `send_400_response` is called.
-        """
+        """Count bytes of a head; raise ValueError if there are too many, so `_feed` refuses it."""
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES_MAX:
             self._problem = LONG_HEAD
             raise ValueError(self._problem.detail)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or to wait for the answers before."""
+        """Begin to answer, or to wait for the answers before; raise ValueError if it is refused."""
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("this is no proxy (RFC 9110, 9.3.6)")
+        if self.parser.should_upgrade():
+            return  # `_feed` gives the head to a parser anew
         self._is_in_head = False
         self._overhead = 0
         headers = dict(self.headers)
@@ -334,11 +346,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._late_at = inf  # nothing more is parsed until its turn
 
     def _check_target(self, host: bytes | None) -> None:
-        """Check what the application gets in parts.
-
-        Raises:
-            ValueError: it is refused, so the parser stops, and `send_400_response` is called.
-        """
+        """Check what the application gets in parts; raise ValueError if it is refused."""
         if len(self.url.partition(b"?")[0]) > PATH_BYTES_MAX:  # uvicorn decodes each code of it
             self._problem = LONG_PATH
             raise ValueError(self._problem.detail)
@@ -358,6 +366,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the request is whole: from now on its caller waits."""
+        if self.parser.should_upgrade():
+            return
         self._overhead = self._body_left = 0
         self._is_in_head = True  # of the next one
         self._late_at = inf
@@ -456,10 +466,6 @@ class BoundedProtocol(HttpToolsProtocol):
         """Note that it does again."""
         self._stalled_at = inf
         super().resume_writing()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (as uvicorn calls it)
-        """Refuse what cannot be parsed."""
-        self._refuse(self._problem)
 
     def _refuse(self, problem: Problem) -> None:
         """End the connection by a problem, after the answer that is under way, if there is one."""

@@ -177,8 +177,10 @@ _NAME = (
 _OTHER = f"{_GAP}(?:{_NAME}{_VALUE}?{_PARAMETERS}{_GAP})?"
 _SECONDS = "(?:[1-9]|[1-5][0-9]|60)"
 _WAIT = rf'{_GAP}[Ww][Aa][Ii][Tt]{_GAP}={_GAP}(?:{_SECONDS}|"{_SECONDS}"){_PARAMETERS}{_GAP}'
+PREFER_LENGTH_MAX = 512
 PREFER_SCHEMA: Schema = {
     "type": "string",
+    "maxLength": PREFER_LENGTH_MAX,
     "pattern": rf"^(?:{_NO_WAIT}|{_OTHER}(?:,{_OTHER})*|(?:{_OTHER},)*{_WAIT}(?:,{_OTHER})*)$",
     "examples": ["wait=5"],
 }

@@ -29,7 +29,7 @@ from ledger.core.errors import (
     InvalidInput,
     UntimedKey,
 )
-from ledger.core.keys import checked_counter
+from ledger.core.keys import ID_BYTES_MAX, checked_counter
 from ledger.core.times import is_time, time_of
 from ledger.core.tokens import no_hyphens, time_of_key
 from ledger.core.values import Entry
@@ -39,9 +39,11 @@ from ledger.http.service.query_models import (
     ABOVE_0_SCHEMA,
     ADDEND_SCHEMA,
     AMOUNT_SCHEMA,
+    BUDGET_DIGITS_MAX,
     DATE_SCHEMA,
     EFFECTIVE_SCHEMA,
     NOT_NEGATIVE_SCHEMA,
+    PREFER_LENGTH_MAX,
     PREFER_SCHEMA,
     TIME_SCHEMA,
     TIMED_KEY,
@@ -74,9 +76,17 @@ def _form_of(schema: Schema) -> re.Pattern[str]:
     return re.compile(str(schema["pattern"]), re.ASCII)
 
 
-_PREFER, _TIME, _DAY, _EFFECTIVE, _ANY_FORM, _ADDEND_FORM = map(
+_PREFER, _TIME, _DAY, _EFFECTIVE, _ANY_FORM, _ADDEND_FORM, _BUDGET_FORM = map(
     _form_of,
-    (PREFER_SCHEMA, TIME_SCHEMA, DATE_SCHEMA, EFFECTIVE_SCHEMA, AMOUNT_SCHEMA, ADDEND_SCHEMA),
+    (
+        PREFER_SCHEMA,
+        TIME_SCHEMA,
+        DATE_SCHEMA,
+        EFFECTIVE_SCHEMA,
+        AMOUNT_SCHEMA,
+        ADDEND_SCHEMA,
+        NOT_NEGATIVE_SCHEMA,
+    ),
 )
 _is_short = short(256)
 
@@ -136,6 +146,11 @@ def key_of(key: str | None, time: str | None) -> tuple[str | None, datetime | No
             " more than one way; send such a key in the body of POST /v1/entries"
         )
     checked_key(bare, what="Idempotency-Key")
+    if len(key) > ID_BYTES_MAX:
+        raise InvalidInput(
+            f"Idempotency-Key must have up to {ID_BYTES_MAX:,} characters, its quotes among them,"
+            f" got {len(key):,}"
+        )
     carried = time_of_key(bare)
     if time is None and carried is None:
         raise UntimedKey(
@@ -157,8 +172,11 @@ def wait_of(prefer: Sequence[str]) -> float | None:
     Other preferences are ignored (RFC 7240, 2 and 4.3).
 
     Raises:
-        InvalidInput: it is no whole number of 1 to 60, or there twice.
+        InvalidInput: it is no whole number of 1 to 60, or there twice; or there is more than any
+            caller prefers.
     """
+    if len(",".join(prefer)) > PREFER_LENGTH_MAX:
+        raise InvalidInput(f"Prefer must have up to {PREFER_LENGTH_MAX} characters")
     asked = [one.partition(";")[0].partition("=") for one in _PREFERENCE.findall(",".join(prefer))]
     waits = [value.strip() for name, _, value in asked if name.strip().lower() == "wait"]
     if not waits and _PREFER.fullmatch(",".join(prefer)):
@@ -247,6 +265,10 @@ def _of_budget(value: object) -> Decimal:
     found = _addend(value)
     if not found and str(value).startswith("-"):
         raise InvalidAmount(f"0 must be written without a sign, got {value!r:.100}")
+    if found > 0 and not _BUDGET_FORM.fullmatch(str(value)):
+        raise InvalidAmount(
+            f"an amount of a budget must have up to {BUDGET_DIGITS_MAX} digits, got {value!r:.100}"
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -474,6 +475,65 @@ GET = b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n"
 IN_CHUNKS = CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"
 LATER = HEAD + b"Content-Length: 40000\r\n\r\n" + b" " * 40_000
 TOGETHER = [[GET, WHOLE], [GET, IN_CHUNKS], [WHOLE, WHOLE], [GET, LATER, GET], [IN_CHUNKS, GET]]
+
+
+UPGRADES = [
+    b"Connection: upgrade\r\nUpgrade: websocket\r\n",
+    b"upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQ\r\n",
+    b"Upgrade: foo\r\nA: b\r\nConnection: keep-alive, upgrade \r\n",
+]
+
+
+@pytest.mark.parametrize("cut", [lambda data: [data], partial(in_steps, size=1), in_steps])
+@pytest.mark.parametrize("framed", ["length", "length padded", "chunks"])
+@pytest.mark.parametrize("upgrade", UPGRADES)
+async def test_no_body_is_a_request_though_its_head_asks_for_an_upgrade(
+    upgrade: bytes, framed: str, cut: Callable[[bytes], list[bytes]]
+) -> None:
+    """The upgrade is not taken (RFC 9110, 7.8), so the body is what its head declares."""
+    app = Answers()
+    caller = Caller(app)
+    frames = {
+        "length": b"Content-Length: %d\r\n\r\n%b" % (len(GET), GET),
+        "length padded": b"Content-Length: %d \r\n\r\n%b" % (len(GET), GET),
+        "chunks": b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET),
+    }
+    await caller.send(*cut(HEAD + upgrade + frames[framed] + WHOLE))
+    await settled()
+    assert app.read == [GET, b"{}"]
+    assert caller.wire.statuses == [200, 200]
+
+
+async def test_an_upgrade_behind_another_request_waits_for_its_turn() -> None:
+    """As any request does; without a body it has none."""
+    app = Answers()
+    caller = Caller(app)
+    await caller.send(GET + GET[:-2] + UPGRADES[0] + b"\r\n" + WHOLE)
+    await settled()
+    assert (app.read, caller.wire.statuses) == ([b"", b"", b"{}"], [200] * 3)
+
+
+@pytest.mark.parametrize("target", [b"/v1/x", b"x:443"])
+async def test_no_connection_becomes_a_tunnel(target: bytes) -> None:
+    """What follows the head of CONNECT is another protocol."""
+    app = Answers()
+    caller = Caller(app)
+    await caller.send(b"CONNECT %b HTTP/1.1\r\nHost: x\r\n\r\n" % target + WHOLE)
+    await settled()
+    assert (app.read, caller.wire.statuses, caller.wire.is_over()) == ([], [400], True)
+
+
+async def test_spaces_around_the_value_of_a_header_are_none_of_it() -> None:
+    """RFC 9110, 5.5: a proxy on the way takes them off, and a key is one key on each way."""
+    found = list[tuple[bytes, bytes]]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.extend(scope["headers"])
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    caller = Caller(app)
+    await caller.send(GET[:-2] + b"a: \t b c \t \r\nb: \r\n\r\n")
+    assert found == [(b"host", b"x"), (b"a", b"b c"), (b"b", b"")]
 
 
 @pytest.mark.parametrize("status", [200, 401, 404])
