@@ -58,7 +58,12 @@ SECTIONS = {
         "ledger/http/*/README",
         "ledger/primitives/*/README",
     ],
-    "Running it": ["deploy/README", "deploy/runbooks/README", ".github/SECURITY"],
+    "Running it": [
+        "deploy/README",
+        "deploy/permissions",
+        "deploy/runbooks/README",
+        ".github/SECURITY",
+    ],
     "Reference": [
         "ledger/docs/reference/*",
         *(

@@ -30,6 +30,7 @@ COPIED = ("container", "kubernetes", "systemd", "prometheus", "grafana", "compos
 """Folders of deploy/ that are the same for every table; CloudFormation and IAM are generated."""
 COPIED_ALONE = {
     "deploy/README.md": "deploy/README.md",
+    "deploy/permissions.md": "deploy/permissions.md",
     "deploy/constraints.txt": "deploy/constraints.txt",
     ".github/SECURITY.md": "deploy/SECURITY.md",
 }

@@ -50,7 +50,7 @@ def create(
         str | None,
         typer.Option(
             metavar="WRITES[,READS]",
-            help="WarmThroughput throughput in units a second; charged, and never lowered.",
+            help="Warm throughput in units a second; charged, and never lowered.",
             show_default="4000,12000, as AWS begins",
         ),
     ] = None,

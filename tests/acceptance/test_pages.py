@@ -8,7 +8,6 @@ import pytest
 from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
-    "deploy/README.md",
     "deploy/runbooks/README.md",
     "deploy/runbooks/archive-waits.md",
     "deploy/runbooks/backlog-growing.md",

@@ -1,4 +1,4 @@
-"""The tables of roles in `deploy/README.md`, made from the grants that make the policies."""
+"""The tables of roles in `deploy/permissions.md`, made from the grants that make the policies."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -14,7 +14,7 @@ from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import EXPIRES
 from ledger.core.sums import SUM_ATTRIBUTES
 
-PAGE = Path(__file__).parents[3] / "deploy" / "README.md"
+PAGE = Path(__file__).parents[3] / "deploy" / "permissions.md"
 OWN = next(grant.never_keys for grant in grants(Role.WRITER) if grant.never_keys)
 TABLES = {
     "own": "",

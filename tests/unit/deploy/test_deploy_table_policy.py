@@ -108,7 +108,7 @@ def test_a_policy_that_dynamodb_would_not_take_is_refused() -> None:
 
 def test_the_pages_example_of_replicas_in_other_accounts_is_whole() -> None:
     """It names an account for each region of the shipped settings."""
-    page = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "deploy" / "permissions.md").read_text(encoding="utf-8")
     lines = page.replace("\\\n", " ").splitlines()
     (line,) = (line for line in lines if "policy table" in line and "--replica" in line)
     words = shlex.split(line.strip())

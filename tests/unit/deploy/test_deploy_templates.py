@@ -333,7 +333,7 @@ def test_a_wrong_option_is_refused_by_name(arguments: tuple[str, ...], named: st
 def test_what_the_stacks_keep_is_taken_down_as_documented() -> None:
     """Each stack of the page is deleted there, and each resource that outlives its stack."""
     page = (DEPLOY / "README.md").read_text(encoding="utf-8")
-    before, _, down = page.partition("**Taking it down.**")
+    before, _, down = page.partition("## 7. Taking it down")
     stacks = set(re.findall(r"aws cloudformation deploy .*--stack-name (\S+)", before))
     assert len(stacks) == len(TEMPLATES)
     for stack in stacks:
