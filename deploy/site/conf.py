@@ -6,17 +6,19 @@ The folder of sources is the repository itself, so that pages and their links ne
 reads this module by its name; the names in lower case are its settings.
 """
 
-import sys
+from importlib import import_module
+from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import listing  # noqa: E402 (beside this file)
+from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+ROOT = Path(__file__).parents[2]
+# Before autodoc does: with `TYPE_CHECKING` on, pydantic cannot make some of its models.
+import_module("ledger.http.client")
 
 project = html_title = "Ledger"
 html_show_copyright = False
@@ -24,7 +26,7 @@ html_show_sphinx = False
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
-include_patterns = ["*.md", "**/*.md", "deploy/site/reference/*.rst"]
+include_patterns = ["*.md", "**/*.md", "deploy/site/modules/*.rst"]
 exclude_patterns = [
     *(".venv", ".engines", ".git", "build", "dist", "mutants", "node_modules"),
     *(".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache"),
@@ -41,71 +43,52 @@ pygments_dark_style = "github-dark"
 
 myst_heading_anchors = 4
 default_role = "code"  # as docstrings use backticks
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "object, BaseModel, BaseException, Exception, ImportError, ValueError",
+    "exclude-members": "model_config, model_post_init",
+}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 
 SECTIONS = {
-    "Start": [
-        "ledger/docs/start/README",
-        *(f"ledger/docs/start/{name}" for name in ("counter", "budget", "pipeline", "words")),
-    ],
-    "How to": ["ledger/docs/howto/README", "ledger/docs/howto/*"],
-    "Rules": [
-        *(f"ledger/{name}/README" for name in ("session", "reads", "watches")),
-        "ledger/reads/*/README",
-        "ledger/http/*/README",
-        "ledger/primitives/*/README",
-    ],
-    "Running it": [
-        "deploy/README",
-        "deploy/permissions",
-        "deploy/runbooks/README",
-        ".github/SECURITY",
-    ],
+    "Start": ["ledger/docs/start/README.md"],
+    "How to": ["ledger/docs/howto/README.md"],
     "Reference": [
-        "ledger/docs/reference/*",
-        *(
-            f"deploy/site/reference/{name}"
-            for name in (
-                *("ledger", "values", "settings", "errors"),
-                *("client", "testing", "compactor", "http"),
-            )
-        ),
+        "ledger/docs/reference/README.md",
+        "deploy/site/modules/*.rst",
+        "ledger/[!d]*/**/README.md",
     ],
-    "Inside": [
-        "ledger/docs/internals/*",
-        "ledger/ARCHITECTURE",
-        "tests/lab/*/README",
-        "tests/*/README",
-        ".github/CONTRIBUTING",
-        "CHANGELOG",
-    ],
+    "Operate": ["deploy/README.md", "deploy/permissions.md", "deploy/runbooks/README.md"],
+    "Internals": ["ledger/docs/internals/README.md", "ledger/ARCHITECTURE.md"],
+    "Project": ["tests/*/**/README.md", ".github/*.md", "CHANGELOG.md"],
 }
 """The pages beside the front page, by heading. A page that is in none of them fails the build."""
-RUNBOOKS = "deploy/runbooks/README"
-REFERENCE = "deploy/site/reference/"
 
 
 def complete(_app: "Sphinx", page: str, source: list[str]) -> None:
-    """Add to a page what is not written in it: tables of contents, the names of the code."""
-    if page == "README":
-        source[0] += "".join(_contents(pages, title) for title, pages in SECTIONS.items())
-    elif page == RUNBOOKS:
-        source[0] += _contents(["deploy/runbooks/*"])
-    elif page.startswith(REFERENCE):
-        source[0] += "\n" + listing.content(page.removeprefix(REFERENCE))
+    """Add tables of contents to the front page, and to a README with other pages beside it."""
+    if page == root_doc:
+        for title, patterns in SECTIONS.items():
+            found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+            source[0] += _contents(found, f":caption: {title}")
+    elif page.endswith("/README"):
+        beside = [path for path in (ROOT / page).parent.glob("*.md") if path.stem != "README"]
+        source[0] += _contents(sorted(beside, key=lambda path: source[0].find(f"({path.name})")))
 
 
-def _contents(pages: list[str], title: str = "") -> str:
-    options = [":hidden:", ":glob:", *([f":caption: {title}"] if title else [])]
-    return "\n".join(["", "```{toctree}", *options, "", *(f"/{page}" for page in pages), "```", ""])
+def _contents(pages: list[Path], *options: str) -> str:
+    if not pages:
+        return ""
+    names = [f"/{path.relative_to(ROOT).with_suffix('')}" for path in pages]
+    return "\n".join(["", "```{toctree}", ":hidden:", *options, "", *names, "```", ""])
 
 
 def shorten(
     _app: "Sphinx",
-    kind: str,
+    _kind: str,
     _name: str,
     value: object,
     _options: object,
@@ -113,7 +96,8 @@ def shorten(
     _: object,
 ) -> tuple[str, str] | None:
     """Leave out the arguments of a class that its users do not make by itself."""
-    return ("", "") if kind == "class" and arguments and not listing.is_called(value) else None
+    made = isclass(value) and (hasattr(value, "open") or issubclass(value, BaseModel | Exception))
+    return ("", "") if arguments and made else None
 
 
 def setup(app: "Sphinx") -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,9 +19,10 @@ from ledger.testing import MemoryGlobalTable
 HEAD = """\
 # Endpoints
 
-`GET /openapi.json` has the bodies, parameters and answers of these endpoints. `GET /` is a page for
-people. [Serve over HTTP](../howto/serve-over-http.md) says how you run the service, and
-[give access](../howto/give-access.md) how a token gets a scope.
+Each endpoint takes the headers and values that its row names. `GET /openapi.json` says what they
+mean, and has every answer. `GET /` is a page for people. [Serve over
+HTTP](../howto/serve-over-http.md) says how you run the service, and [give
+access](../howto/give-access.md) how a token gets a scope.
 
 """
 VALUE = "day"
@@ -67,12 +68,27 @@ async def document(client: httpx.AsyncClient) -> dict[str, Any]:
 
 async def _page() -> str:
     async with service() as client:
+        found = await document(client)
         rows = [
-            row(method.upper(), f"`{path}`", await _scope(client, method, path, said), _about(said))
-            for path, operations in (await document(client))["paths"].items()
+            row(
+                *(method.upper(), f"`{path}`", ", ".join(_values(found, said))),
+                *(await _scope(client, method, path, said), _about(said)),
+            )
+            for path, operations in found["paths"].items()
             for method, said in operations.items()
         ]
-    return f"{HEAD}{table('method', 'path', 'scope', 'does')}{''.join(rows)}"
+    return f"{HEAD}{table('method', 'path', 'takes', 'scope', 'does')}{''.join(rows)}"
+
+
+def _values(document: dict[str, Any], said: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of the headers and of the values in query and body."""
+    for parameter in said.get("parameters", ()):
+        if parameter["in"] != "path":
+            yield f"`{parameter['name']}`"
+    body = said.get("requestBody", {}).get("content", {}).get("application/json", {})
+    schema = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    if schema:
+        yield from (f"`{name}`" for name in document["components"]["schemas"][schema]["properties"])
 
 
 async def _scope(client: httpx.AsyncClient, method: str, path: str, said: dict[str, Any]) -> str:
