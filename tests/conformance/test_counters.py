@@ -7,7 +7,7 @@ import pytest
 from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
-from ledger.primitives.counters import Counter, Details
+from ledger.primitives.counters import METHODS, Counter, Details
 from ledger.store.connections import open_store
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
@@ -224,3 +224,10 @@ class TestAtomicShardedOnDynoxide(AtomicShardedSuite, OnDynoxide):
 
 class TestMarkerShardedOnDynoxide(MarkerShardedSuite, OnDynoxide):
     """Markers over shards."""
+
+
+@pytest.mark.parametrize("engine", [InMemory, OnDynoxide])
+def test_every_method_has_a_suite(engine: type) -> None:
+    """On each engine."""
+    tests = (one for name, one in globals().items() if name.startswith("Test"))
+    assert {one.method for one in tests if issubclass(one, engine)} == set(METHODS)

@@ -1,6 +1,8 @@
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from importlib.resources import files
+from typing import get_args
 
 import pytest
 from support.counting import known_counter
@@ -9,7 +11,7 @@ from support.ledgers import HOME
 from ledger.core.capacity import item_size
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
-from ledger.primitives.counters import METHODS
+from ledger.primitives.counters import METHODS, MethodName
 from ledger.settings import Settings
 from ledger.settings.fields import AWS_SIGNATURE_SECONDS
 from ledger.store.memory import MemoryStore
@@ -23,10 +25,17 @@ PAGE = (files("ledger") / "docs/reference/methods.md").read_text(encoding="utf-8
 CHOICE = (files("ledger") / "docs/howto/choose-a-method.md").read_text(encoding="utf-8")
 
 
-def test_every_method_is_on_the_page() -> None:
-    """The table of the how-to knows every method of the registry."""
-    for method in METHODS:
-        assert f"`{method}`" in CHOICE
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_on_the_pages(method: str) -> None:
+    """In the table of the how-to, and under a heading of the reference; shards have theirs."""
+    assert re.search(rf"^\|.*`{method}`.*\|$", CHOICE, re.MULTILINE)
+    assert re.search(rf"^## .*`{method.removesuffix('-sharded')}`", PAGE, re.MULTILINE)
+
+
+def test_every_method_is_a_name_for_type_checkers() -> None:
+    """Each of the registry, and no other."""
+    named = {name for union in get_args(MethodName) for name in get_args(union) or [union]}
+    assert named == set(METHODS)
 
 
 @pytest.mark.parametrize("method", ["marker", "client-token"])
