@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from prometheus_client import CollectorRegistry
 from rich.text import Text
 
 from ledger.core import amounts
@@ -18,6 +19,7 @@ from ledger.demo.harness.picture import OURS, WRONG, finish_axis
 from ledger.demo.harness.report import Row, RunReport, Section, Verdict
 from ledger.demo.harness.totals import ShownTotals
 from ledger.runtime.command_line import FAILED
+from ledger.runtime.metrics import summed
 
 REGIONS = ALL_REGIONS[:3]
 WRONG_SHOWN_MAX = 5
@@ -51,7 +53,8 @@ class DemoProgress:
     reads: int = 0
     wrong: list[str] = field(default_factory=list)
     entries: dict[str, int] = field(default_factory=dict)
-    compactor: Mapping[str, float] = field(default_factory=dict)
+    merging: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """The compactor's metrics."""
 
     def add_read(self, complaint: str | None) -> None:
         """Count a read that was checked."""
@@ -59,12 +62,15 @@ class DemoProgress:
         if complaint is not None:
             self.wrong.append(complaint)
 
+    def merged(self, name: str) -> float:
+        """Return one of the compactor's figures."""
+        return summed(self.merging, f"compactor_{name}_total")
+
     def view(self) -> DisplayView:
         """Return what is shown now."""
         done = self.recorded.total()
         folds, merged, deleted = (
-            self.compactor.get(f"compactor_{name}_total", 0)
-            for name in ("folds", "entries_merged", "entries_deleted")
+            self.merged(name) for name in ("folds", "entries_merged", "entries_deleted")
         )
         rows = [
             (

@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 from prometheus_client import CollectorRegistry
 
+from compactor import Compactor
 from ledger.core import amounts
 from ledger.demo import naive
 from ledger.demo.change_sample import ChangeSample
 from ledger.demo.harness.census import Census, take_census, wait_merged
-from ledger.demo.harness.compactor_process import CompactorProcess, run_compactor
 from ledger.demo.harness.probes import PREFIX, Probe
 from ledger.demo.harness.table import TestTable, open_table
 from ledger.demo.harness.totals import ShownTotals, read_totals
@@ -26,13 +26,14 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.session.ledger import Ledger
+from ledger.settings import Settings
 from ledger.writes.entry_plan import Change
 
 PROBES = 6
 CHUNK = 20
 ADDS_AT_ONCE = 8
 READ_PAUSE_SECONDS = 0.02
-WATCH_SECONDS = 0.5
+MERGE_EVERY_SECONDS = 0.5
 CUT_FROM, CUT_TO = 0.3, 0.7
 """The share of the changes that are written when two regions are cut off, and when they heal."""
 TIMES: Mapping[str, Any] = {
@@ -42,6 +43,12 @@ TIMES: Mapping[str, Any] = {
     "write_deadline": 1.0,
 }
 MERGING = {"fold_min": 20, "fold_age": 8.0, "lease": 6.0, "heartbeat": 1.0}
+UNITS = "ledger_consumed_units_total"
+
+
+async def merge(settings: Settings, registry: CollectorRegistry) -> None:
+    """Run the compactor until cancelled; its metrics go to `registry`."""
+    await Compactor(settings, registry=registry).run_every(MERGE_EVERY_SECONDS)
 
 
 class DemoRun:
@@ -66,16 +73,15 @@ class DemoRun:
         started = self._clock.monotonic()
         async with open_table(self._options, REGIONS, **TIMES, compactor=MERGING) as table:
             ledgers = await table.ledgers(registry=self._registry)
-            async with run_compactor(table.settings, table.folder, every="500ms") as compactor:
-                async with background_tasks() as tasks:
-                    for ledger in ledgers.values():
-                        tasks.start_soon(self._read_on, ledger)
-                    tasks.start_soon(self._watch, compactor)
-                    await self._write(table, ledgers)
-                    self.progress.phase = "merging the rest, reading all the while"
-                    await wait_merged(lambda: self._census(table), self._clock)
+            async with background_tasks() as tasks:
+                tasks.start_soon(merge, table.settings, self.progress.merging)
+                for ledger in ledgers.values():
+                    tasks.start_soon(self._read_on, ledger)
+                await self._write(table, ledgers)
+                self.progress.phase = "merging the rest, reading all the while"
+                await wait_merged(lambda: self._census(table), self._clock)
                 self.progress.phase = "reading every counter in every region"
-                return await self._report(table, ledgers, await compactor.metrics(), started)
+                return await self._report(table, ledgers, started)
 
     async def _write(self, table: TestTable, ledgers: Mapping[str, Ledger]) -> None:
         """Write every change to the ledger and to a single-item counter, from three regions."""
@@ -151,12 +157,6 @@ class DemoRun:
         self.progress.reads += sum(len(totals.expected) for totals in found)
         self.progress.wrong += [sentence for totals in found for sentence in totals.wrong]
 
-    async def _watch(self, compactor: CompactorProcess) -> None:
-        while True:  # until cancelled
-            compactor.check_running()
-            self.progress.compactor = await compactor.metrics()
-            await self._clock.sleep(WATCH_SECONDS)
-
     async def _census(self, table: TestTable) -> list[Census]:
         seen = [await take_census(store) for store in table.stores.values()]
         self.progress.entries = {
@@ -169,7 +169,6 @@ class DemoRun:
         self,
         table: TestTable,
         ledgers: Mapping[str, Ledger],
-        compactor: Mapping[str, float],
         started: float,
     ) -> DemoReport:
         changes, expected = len(self._sample.changes), self._sample.expected
@@ -181,9 +180,8 @@ class DemoRun:
             for region, store in table.stores.items()
         }
         probe_changes = sum(probe.written for probe in self._probes)
-        written = summed(self._registry, "ledger_consumed_units_total", kind="write")
         census = await take_census(table.stores[table.settings.home])
-        folds = compactor.get("compactor_folds_total", 0.0)
+        folds = self.progress.merged("folds")
         return DemoReport(
             changes=changes,
             ledger=found,
@@ -196,9 +194,9 @@ class DemoRun:
             wrong=self.progress.wrong,
             items_before=changes + probe_changes,
             items_after=census.entries.total() + census.nets.total(),
-            write_units=written - probe_changes,
-            merge_units=compactor.get("ledger_consumed_units_total:write", 0.0),
-            merge_read_units=compactor.get("ledger_consumed_units_total:read", 0.0),
-            entries_per_fold=compactor.get("compactor_entries_merged_total", 0.0) / max(folds, 1.0),
+            write_units=summed(self._registry, UNITS, kind="write") - probe_changes,
+            merge_units=summed(self.progress.merging, UNITS, kind="write"),
+            merge_read_units=summed(self.progress.merging, UNITS, kind="read"),
+            entries_per_fold=self.progress.merged("entries_merged") / max(folds, 1.0),
             seconds=self._clock.monotonic() - started,
         )

@@ -19,8 +19,8 @@ from typing import Annotated
 import typer
 from lab.bench.control import running_stub
 from lab.bench.stub_pages import counter_name
+from lab.harness.processes import spare_cores
 
-from ledger.demo.harness.processes import spare_cores
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

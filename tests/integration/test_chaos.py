@@ -11,6 +11,7 @@ import pytest
 import typer
 from lab.chaos import processes, run, strangers
 from lab.chaos.chaos_command import chaos
+from lab.harness import command
 from support import usual_merge
 from support.engines import ENGINES, LONG_ON_DYNOXIDE
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
@@ -18,7 +19,6 @@ from support.killing import all_ended, running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
 
-from ledger.demo.harness import command
 from ledger.local.front.faults import PASSING, SLOW_SECONDS_MAX
 
 SMALL_MINUTES = "0.1"
@@ -131,7 +131,7 @@ def test_a_process_that_obeys_its_own_settings_is_caught(
     monkeypatch.setattr(strangers, "COMPACTOR_SHARE", 0.0)
     words = mutant_words("own-terms")
     monkeypatch.setattr(
-        strangers, "command_words", lambda *given: words("ledger.demo.harness.command", *given)
+        strangers, "command_words", lambda *given: words("lab.harness.command", *given)
     )
     options = ["--seed", "1", "--minutes", "0.5", "--profile", "settings"]
     result, report = run_chaos(tmp_path, *options)

@@ -1,13 +1,11 @@
 """`ledger demo` as a user runs it, with a small input; and made wrong, it must not be blind."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 import typer
+from prometheus_client import CollectorRegistry
 from support.usual_merge import merge_every
 from typer.testing import CliRunner, Result
 
@@ -44,35 +42,17 @@ def run_demo(changes: Path, *options: str) -> Result:
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
 
 
-@asynccontextmanager
-async def usual_merge(
-    settings: Settings, _folder: Path, *, every: str
-) -> AsyncIterator["FakeCompactor"]:
+async def usual_merge(settings: Settings, _registry: CollectorRegistry) -> None:
     """Stand in for the compactor: merge as usually described, entries and net in a transaction."""
-    del every
     partitions = [f"a{number}" for number in range(ACCOUNTS)]
     partitions += [f"{PREFIX}{number}" for number in range(run.PROBES)]
-    async with open_store(settings, settings.home) as home, anyio.create_task_group() as tasks:
-        merging = partial(merge_every, home, partitions, settle=0.2, pause_seconds=0.05)
-        tasks.start_soon(merging)
-        yield FakeCompactor()
-        tasks.cancel_scope.cancel()
-
-
-class FakeCompactor:
-    """A compactor without a process or figures."""
-
-    def check_running(self) -> None:
-        """Return, since it runs as long as the test."""
-
-    async def metrics(self) -> Mapping[str, float]:
-        """Return no figures."""
-        return {}
+    async with open_store(settings, settings.home) as home:
+        await merge_every(home, partitions, settle=0.2, pause_seconds=0.05)
 
 
 def use_usual_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge in the usual way."""
-    monkeypatch.setattr(run, "run_compactor", usual_merge)
+    monkeypatch.setattr(run, "merge", usual_merge)
 
 
 def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +67,7 @@ def last_count(printed: str) -> str:
 
 @pytest.mark.slow
 def test_the_demo_ends_exact(changes: Path) -> None:
-    """With the real compactor in its own process the status is 0 and every read was right."""
+    """With the real compactor the status is 0 and every read was right."""
     result = run_demo(changes)
     assert result.exit_code == 0, result.output
     assert last_count(result.stdout).endswith("wrong: 0")
@@ -111,28 +91,16 @@ def test_a_wrong_ledger_is_told(
 
 
 @pytest.mark.slow
-def test_a_compactor_that_does_not_start_ends_the_demo(
+def test_a_compactor_that_fails_ends_the_demo(
     changes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A setting that the compactor refuses is an error of the command, not a wait without end."""
-    monkeypatch.setattr(run, "run_compactor", dead_compactor)
+    monkeypatch.setattr(run, "merge", refuse)
     result = run_demo(changes)
     assert isinstance(result.exception, LedgerError)
-    assert "ended by itself" in str(result.exception)
+    assert "the compactor refuses" in str(result.exception)
 
 
-@asynccontextmanager
-async def dead_compactor(
-    _settings: Settings, _folder: Path, *, every: str
-) -> AsyncIterator["DeadCompactor"]:
-    """Stand in for a compactor that has ended."""
-    del every
-    yield DeadCompactor()
-
-
-class DeadCompactor(FakeCompactor):
-    """A compactor whose process has ended."""
-
-    def check_running(self) -> None:
-        """Raise, as for a process that is gone."""
-        raise LedgerError("the compactor ended by itself with status 1")
+async def refuse(_settings: Settings, _registry: CollectorRegistry) -> None:
+    """Stand in for a compactor that refuses its settings."""
+    raise LedgerError("the compactor refuses a setting")

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from lab.harness.processes import module_words
 from proof.simulator.mutant import Mutant
 from proof.simulator.mutants import MUTANTS
 
-from ledger.demo.harness.processes import module_words
 from ledger.settings import Settings
 
 OWN_TERMS = Mutant(

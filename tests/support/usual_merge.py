@@ -9,11 +9,11 @@ from contextlib import suppress
 
 import anyio
 from lab.bench.usual_merge import merge_once
+from lab.harness.config import read_config
 
 from ledger.contract.view import read_contract
 from ledger.core.errors import StoreError, Throttled
 from ledger.demo.harness.census import take_census
-from ledger.demo.harness.config import read_config
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.connections import open_store

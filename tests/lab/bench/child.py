@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from lab.bench.measuring import Measured
 from lab.bench.rounds import Round, Task
 from lab.harness.child import send_value
+from lab.harness.command import end_with_parent
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.command import end_with_parent
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.signals import STOPPED_BY_SIGNAL, stopped_by_signals
 from ledger.runtime.tasks import first_error_alone

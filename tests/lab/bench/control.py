@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
+from lab.harness.processes import ManagedProcess, module_words
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.processes import ManagedProcess, module_words
 
 ANSWER_SECONDS_MAX = 30.0
 

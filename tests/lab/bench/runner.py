@@ -19,9 +19,9 @@ from lab.bench.measuring import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.report import BenchReport, CaseResult, figures_of, ratios_of
 from lab.bench.rounds import Task
+from lab.harness.processes import ManagedProcess, module_words, spare_cores
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.display import OnStep
-from ledger.demo.harness.processes import ManagedProcess, module_words, spare_cores
 from ledger.runtime.loops import loop_name
 from ledger.runtime.output import missing
 

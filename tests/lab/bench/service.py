@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from lab.bench.clients import Asked, Offered
 from lab.bench.measuring import Measured
 from lab.bench.rounds import Round, warm_seconds
+from lab.harness.processes import child_environment, module_words, spare_cores
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.processes import child_environment, module_words, spare_cores
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.access.token_file import create_token
 from ledger.http.service.access.tokens import SCOPES, checked_grant

@@ -13,8 +13,8 @@ import anyio
 from lab.bench.life import Life, opened
 from lab.bench.measuring import Measured, Meter
 from lab.bench.rounds import Round
+from lab.harness.compactor_process import CompactorProcess, run_compactor
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.compactor_process import CompactorProcess, run_compactor
 
 EVERY = "1s"
 POLL_SECONDS = 0.5

@@ -15,11 +15,11 @@ from lab.chaos.ending import EndChecks
 from lab.chaos.nemesis import Nemesis
 from lab.chaos.report import ChaosProgress, ChaosReport, Ending
 from lab.chaos.workload import ReadMode, Workload, Writer
+from lab.harness.processes import ManagedProcess, ProcessEnded
 from ledger.core import keys
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.demo.harness.census import describe_item, take_census
 from ledger.demo.harness.checker import Violation
-from ledger.demo.harness.processes import ManagedProcess, ProcessEnded
 from ledger.demo.harness.table import TestTable
 from ledger.primitives.leases.lease_rules import lease_key, record_of
 from ledger.runtime.clock import Clock

@@ -11,11 +11,11 @@ from lab.chaos.operators import operate
 from lab.chaos.report import ChaosProgress
 from lab.chaos.schedule import Loss
 from lab.chaos.workload import Workload
+from lab.harness.command import command_words
+from lab.harness.config import write_config
+from lab.harness.processes import ManagedProcess
 from ledger.administration.table import connect
 from ledger.core.errors import StoreError
-from ledger.demo.harness.command import command_words
-from ledger.demo.harness.config import write_config
-from ledger.demo.harness.processes import ManagedProcess
 from ledger.demo.harness.table import TestTable
 from ledger.runtime.foreign import FOREIGN
 

@@ -6,7 +6,7 @@ from anyio import to_thread
 
 from lab.chaos.report import ChaosProgress
 from lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
-from ledger.demo.harness.processes import ManagedProcess
+from lab.harness.processes import ManagedProcess
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import Clock
 

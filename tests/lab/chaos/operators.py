@@ -5,8 +5,8 @@ from random import Random
 import anyio
 
 from lab.chaos.report import ChaosProgress
+from lab.harness.processes import ManagedProcess
 from ledger.demo.harness.checker import Violation
-from ledger.demo.harness.processes import ManagedProcess
 
 TRIES_MAX = 40
 KILLS_MAX = 2

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 
 from lab.chaos.calls import CALL, RESULT, Call, CallResult
+from lab.harness.compactor_process import compactor_words
+from lab.harness.config import write_config
+from lab.harness.process_clock import ProcessClock
+from lab.harness.processes import ManagedProcess, module_words
 from ledger.core.errors import LedgerError, StoreError
-from ledger.demo.harness.compactor_process import compactor_words
-from ledger.demo.harness.config import write_config
-from ledger.demo.harness.process_clock import ProcessClock
-from ledger.demo.harness.processes import ManagedProcess, module_words
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 

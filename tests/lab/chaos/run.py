@@ -21,8 +21,8 @@ from lab.chaos.report import ChaosOptions, ChaosProgress
 from lab.chaos.schedule import Profile, draw
 from lab.chaos.strangers import Strangers
 from lab.chaos.workload import CACHED_SECONDS, EVENTUAL_SECONDS, ReadMode, Workload
+from lab.harness.config import without_terms
 from ledger.demo.harness.checker import TaggedChecker
-from ledger.demo.harness.config import without_terms
 from ledger.demo.harness.options import REGIONS as ALL_REGIONS
 from ledger.demo.harness.table import open_table
 from ledger.runtime.clock import Clock

@@ -15,11 +15,11 @@ import anyio
 from lab.chaos.operators import operate
 from lab.chaos.report import ChaosProgress
 from lab.chaos.workload import Workload
+from lab.harness.command import command_words
+from lab.harness.config import without_terms, write_config
+from lab.harness.processes import ManagedProcess
 from ledger.demo.harness.checker import Outcome, Violation
-from ledger.demo.harness.command import command_words
-from ledger.demo.harness.config import without_terms, write_config
 from ledger.demo.harness.digit_tags import TaggedChange, amount
-from ledger.demo.harness.processes import ManagedProcess
 from ledger.demo.harness.table import TestTable
 
 PAUSE_SECONDS = (0.5, 3.0)

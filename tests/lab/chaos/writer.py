@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from lab.chaos.calls import CALL, make
 from lab.harness.child import input_lines, send_value
+from lab.harness.config import read_config
 from ledger.core.errors import StoreError
-from ledger.demo.harness.config import read_config
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import anyio
 
+from lab.harness.processes import ManagedProcess, module_words
 from lab.pipeline_demo.report import PipelineDemoProgress
 from lab.pipeline_demo.worker import Job
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.processes import ManagedProcess, module_words
 from ledger.pipeline.sources.dead_letters import letter_of
 
 

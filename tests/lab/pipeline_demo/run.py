@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from lab.harness.config import write_config
 from lab.pipeline_demo.functions import lane_of_shard
 from lab.pipeline_demo.lanes import LaneFile, LanesProcess
 from lab.pipeline_demo.options import PipelineDemoOptions
@@ -29,7 +30,6 @@ from lab.pipeline_demo.report import (
 from lab.pipeline_demo.traffic import Message, Traffic
 from lab.pipeline_demo.worker import Job
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.config import write_config
 from ledger.demo.harness.table import TestTable, open_table
 from ledger.demo.harness.totals import read_totals
 from ledger.pipeline.core.items import lane_id

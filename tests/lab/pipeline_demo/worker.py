@@ -20,11 +20,11 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from lab.harness.child import input_lines, send_value
+from lab.harness.config import read_config
 from lab.pipeline_demo.faults import Crashed, StageFaults, StageFaultStore
 from lab.pipeline_demo.functions import Connected, ShardOfEvents
 from lab.pipeline_demo.mutants import MUTANTS
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.config import read_config
 from ledger.pipeline.file_runs import open_stores
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import figures

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import anyio
 
-from ledger.demo.harness.command import command_words
-from ledger.demo.harness.processes import ManagedProcess, ProcessEnded
+from lab.harness.command import command_words
+from lab.harness.processes import ManagedProcess, ProcessEnded
 
 POLL_SECONDS = 0.05
 RESTART_SECONDS = 1.0

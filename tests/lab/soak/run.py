@@ -29,6 +29,8 @@ from lab.chaos.schedule import (
     ScheduledFault,
 )
 from lab.chaos.workload import CACHED_SECONDS, ReadMode, Workload
+from lab.harness.config import without_terms, write_config
+from lab.harness.processes import ManagedProcess
 from lab.soak.balancing import Attempt, Balancer
 from lab.soak.curves import Curves
 from lab.soak.following import FeedFollower, Followers
@@ -44,8 +46,6 @@ from lab.soak.report import (
 )
 from lab.soak.service import Service
 from ledger.demo.harness.checker import TaggedChecker, Violation
-from ledger.demo.harness.config import without_terms, write_config
-from ledger.demo.harness.processes import ManagedProcess
 from ledger.demo.harness.table import TestTable, open_table
 from ledger.http.service.access.token_file import create_token
 from ledger.http.service.access.tokens import SCOPES, checked_grant

@@ -7,9 +7,9 @@ from typing import Any
 from lab.chaos.nemesis import Nemesis
 from lab.chaos.report import ChaosOptions, ChaosProgress
 from lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
+from lab.harness.processes import ManagedProcess
 
 from ledger.demo.harness.checker import TaggedChecker
-from ledger.demo.harness.processes import ManagedProcess
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
 from ledger.testing.clock import ManualClock

@@ -11,9 +11,9 @@ from lab.chaos.calls import Call
 from lab.chaos.operators import operate
 from lab.chaos.processes import WriterProcess
 from lab.chaos.report import ChaosOptions, ChaosProgress
+from lab.harness.processes import ManagedProcess
 
 from ledger.demo.harness.checker import TaggedChecker
-from ledger.demo.harness.processes import ManagedProcess
 from ledger.settings import Settings
 from ledger.testing.clock import ManualClock
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 from lab.chaos.calls import Call, CallResult
 from lab.chaos.processes import WriterProcess
+from lab.harness.processes import ProcessEnded
 
-from ledger.demo.harness.processes import ProcessEnded
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 

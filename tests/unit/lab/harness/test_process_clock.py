@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from lab.harness.process_clock import ProcessClock
+from lab.harness.processes import ManagedProcess, module_words
 
-from ledger.demo.harness.process_clock import ProcessClock
-from ledger.demo.harness.processes import ManagedProcess, module_words
 from ledger.runtime.clock import SystemClock
 
 SUSPENDED_SECONDS = 0.5

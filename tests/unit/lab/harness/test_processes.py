@@ -8,8 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-
-from ledger.demo.harness.processes import ManagedProcess, ProcessEnded
+from lab.harness.processes import ManagedProcess, ProcessEnded
 
 WAIT_SECONDS_MAX = 30.0
 MEGABYTE = 1_000_000
@@ -17,7 +16,7 @@ NOTES = "import sys, time; open(sys.argv[1], 'a').write('x')\n"
 LIVES = f"{NOTES}time.sleep(60)"
 ENDS_WITH_PARENT = """
 import time
-from ledger.demo.harness.command import end_with_parent
+from lab.harness.command import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(600)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from lab.harness.processes import ProcessEnded
 from lab.soak import instances
 from lab.soak.instances import Instance
-
-from ledger.demo.harness.processes import ProcessEnded
 
 WAIT_SECONDS_MAX = 30.0
 LISTENS = """

@@ -1,7 +1,7 @@
 """A command of ours as a process of its own, with settings that no file of a user may hold.
 
-`python -m ledger.demo.harness.command compactor run ...` is the command `compactor run ...`, but
-its settings come from `ledger.demo.harness.config`, and it ends with the run that started it,
+`python -m lab.harness.command compactor run ...` is the command `compactor run ...`, but
+its settings come from `lab.harness.config`, and it ends with the run that started it,
 however that ends.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from ledger.demo.harness.config import read_config
-from ledger.demo.harness.processes import module_words
+from lab.harness.config import read_config
+from lab.harness.processes import module_words
 from ledger.settings import Settings
 
 ORPHAN_CHECK_SECONDS = 1.0
@@ -24,7 +24,7 @@ MAINS = {"compactor": "compactor.cli", "ledger": "ledger.commands.main"}
 
 def command_words(*words: str) -> list[str]:
     """Return the words that start a command so."""
-    return module_words("ledger.demo.harness.command", *words)
+    return module_words("lab.harness.command", *words)
 
 
 def end_with_parent() -> None:

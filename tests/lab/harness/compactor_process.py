@@ -10,9 +10,9 @@ from urllib.request import urlopen
 import anyio
 from prometheus_client.parser import text_string_to_metric_families
 
-from ledger.demo.harness.command import command_words
-from ledger.demo.harness.config import write_config
-from ledger.demo.harness.processes import ManagedProcess
+from lab.harness.command import command_words
+from lab.harness.config import write_config
+from lab.harness.processes import ManagedProcess
 from ledger.settings import Settings
 
 POLL_SECONDS = 0.05

@@ -5,7 +5,7 @@ the time of day, which is set right. The parent writes what its child's clocks d
 and the child reads it each time that it is asked for the time. Only programs of the laboratory are
 started so.
 
-`python -m ledger.demo.harness.process_clock FILE MODULE ...` is `python -m MODULE ...` by the
+`python -m lab.harness.process_clock FILE MODULE ...` is `python -m MODULE ...` by the
 clocks of the file.
 """
 
@@ -59,7 +59,7 @@ class ProcessClock:
         python, option, *module = words
         if option != "-m":
             return list(words)
-        return [python, "-m", "ledger.demo.harness.process_clock", str(self._file), *module]
+        return [python, "-m", "lab.harness.process_clock", str(self._file), *module]
 
     def _write(self, place: int, seconds: float) -> None:
         with self._file.open("r+b") as file:

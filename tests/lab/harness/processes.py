@@ -14,8 +14,8 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 import ledger
+from lab.harness.process_clock import ProcessClock
 from ledger.core.errors import LedgerError
-from ledger.demo.harness.process_clock import ProcessClock
 
 LINE_BYTES_MAX = 1024 * 1024
 LOG_TAIL_CHARACTERS = 2_000
