@@ -24,6 +24,8 @@ Key = tuple[str, str]
 
 ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
+NOTE_BYTES_MAX = ITEM_BYTES_MAX - 2 * 1024
+"""In UTF-8; all else in an entry of a change stays below 2 KB, whatever its counter and region."""
 ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
 """Attributes that an entry can have besides its key. A net change and a sum have others, too."""
 GRANT, HOLD, RESOLVED, ADJUSTED, HELD = "grant", "hold", "resolved", "adjusted", "held"

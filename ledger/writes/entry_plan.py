@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.durations import spoken
-from ledger.core.entry import Item, checked_size, entry_id, entry_item, entry_of
+from ledger.core.entry import NOTE_BYTES_MAX, Item, checked_size, entry_id, entry_item, entry_of
 from ledger.core.errors import (
     ContractChangeRefused,
     InvalidEntry,
@@ -382,11 +382,14 @@ def checked_note(note: object) -> str:
     """Return a note that can be stored.
 
     Raises:
-        InvalidEntry: it is not a string, or not UTF-8.
+        InvalidEntry: it is not a string, not UTF-8, or too long.
     """
     if not isinstance(note, str):
         raise InvalidEntry(f"note must be a string, got {note!r}")
-    _utf8_bytes("note", note)
+    if (size := _utf8_bytes("note", note)) > NOTE_BYTES_MAX:
+        raise InvalidEntry(
+            f"note {note[:40]!r} must have at most {NOTE_BYTES_MAX:,} bytes, got {size:,} bytes"
+        )
     return note
 
 

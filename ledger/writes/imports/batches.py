@@ -1,8 +1,8 @@
 """From rows to batches, and from a batch to the transaction that writes it.
 
-Batch k holds the rows k*99 to k*99+98 of the file, counting bad rows, which are left out. So batch
-boundaries depend only on the file, and a marker means the same rows in every run. Entries and
-marker are in one transaction, each on condition that it is absent::
+A batch holds the next 99 rows of the file, or fewer if these have more than 3.5 MB, counting bad
+rows, which are left out. So batch boundaries depend only on the file, and a marker means the same
+rows in every run. Entries and marker are in one transaction, each on condition that it is absent::
 
     run 1   [batch 0: 99 entries + marker] applied, the answer lost
     run 2   [batch 0: 99 other entries + marker] rejected: the marker exists
@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
@@ -27,7 +26,7 @@ from ledger.core.ids import SUFFIX_BITS, EntryId
 from ledger.core.values import Entry
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
-from ledger.writes.imports.file_format import BATCH_ROWS
+from ledger.writes.imports.file_format import BATCH_BYTES_MAX, BATCH_ROWS
 from ledger.writes.imports.rows import BadRow, Row
 
 NUMBER_DIGITS = 8
@@ -104,13 +103,25 @@ class Marking:
 
 def batches(records: Iterable[Row | BadRow]) -> Iterator[Batch]:
     """Group rows by their position in the file."""
-    left = iter(records)
-    number = 0
-    while chunk := tuple(islice(left, BATCH_ROWS)):
+    for number, chunk in enumerate(_chunks(records)):
         rows = tuple(record for record in chunk if isinstance(record, Row))
         bad = tuple(record for record in chunk if isinstance(record, BadRow))
         yield Batch(number, rows, bad, _digest(chunk))
-        number += 1
+
+
+def _chunks(records: Iterable[Row | BadRow]) -> Iterator[Sequence[Row | BadRow]]:
+    """Part rows so that those of each part fit a transaction: a row has no more than its text."""
+    chunk: list[Row | BadRow] = []
+    size = 0
+    for record in records:
+        more = len(_encoded(record))
+        if chunk and (len(chunk) == BATCH_ROWS or size + more > BATCH_BYTES_MAX):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(record)
+        size += more
+    if chunk:
+        yield chunk
 
 
 def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[EntryId, ...]:
@@ -195,5 +206,9 @@ def _item(row: Row, made: EntryId, region: str, shards_now: ShardsNow) -> Item:
 def _digest(chunk: Iterable[Row | BadRow]) -> bytes:
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for record in chunk:
-        digest.update(record.raw.encode(errors="surrogatepass"))
+        digest.update(_encoded(record))
     return digest.digest()
+
+
+def _encoded(record: Row | BadRow) -> bytes:
+    return record.raw.encode(errors="surrogatepass")

@@ -18,6 +18,8 @@ from ledger.core.visible import is_visible
 
 BATCH_ROWS = 99
 """Rows of a batch: with the marker, the 100 actions that a transaction may hold."""
+BATCH_BYTES_MAX = 3_500_000
+"""The text of these rows: with all else that entries have, the 4 MB that a transaction may hold."""
 COLUMN_CHARACTERS_MAX = 1024
 DEFAULT_ENCODING = "utf-8-sig"
 PLACE = "{}"
@@ -143,6 +145,7 @@ class Form:
             "note": columns.note,
             "effective": columns.effective,
             "batch_rows": BATCH_ROWS,
+            "batch_bytes": BATCH_BYTES_MAX,
         }
         if self.format is Format.CSV:
             parts["delimiter"] = self.delimiter

@@ -16,15 +16,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
 from ledger.core import amounts, keys
+from ledger.core.entry import NOTE_BYTES_MAX
 from ledger.core.errors import BrokenRow, ImportRefused, InvalidInput
 from ledger.core.spreadsheets import text_of
 from ledger.writes.imports.file_format import ColumnChoice, Columns, Form, Format, listed, resolved
 
-NOTE_BYTES_MAX = 32_768
-NOTE_RULE = (
-    f"a note of an import has up to {NOTE_BYTES_MAX:,} bytes,"
-    " so that a batch fits DynamoDB's 4 MB of a transaction"
-)
+FIELD_CHARACTERS_MAX = 2 * NOTE_BYTES_MAX
+"""Of CSV: the longest note, with an apostrophe before each of its characters."""
 AMOUNT_CHARACTERS_MAX = 300
 RULE_CHARACTERS_MAX = 300
 _VALUE_CHARACTERS_MAX = 60
@@ -110,6 +108,8 @@ class CsvRows:
 
     def __init__(self, lines: Iterable[str], form: Form) -> None:
         self._lines = _Lines(lines)
+        # A limit of the whole process: it is raised, never lowered.
+        csv.field_size_limit(max(csv.field_size_limit(), FIELD_CHARACTERS_MAX))
         # Strict: a quote that is never closed would silently swallow the rest of the file.
         self._reader = csv.reader(self._lines, delimiter=form.delimiter, strict=True)
         self._form = form
@@ -311,7 +311,9 @@ def _note(value: object) -> str | None:
     except UnicodeEncodeError:
         raise BrokenRow(f"note {_quoted(value)} cannot be written in UTF-8") from None
     if size > NOTE_BYTES_MAX:
-        raise BrokenRow(f"note {_quoted(value)} has {size:,} bytes: {NOTE_RULE}")
+        raise BrokenRow(
+            f"note {_quoted(value)} has {size:,} bytes: a note has up to {NOTE_BYTES_MAX:,}"
+        )
     return value
 
 

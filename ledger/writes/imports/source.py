@@ -19,7 +19,8 @@ from typing import BinaryIO
 from ledger.core.errors import ImportRefused
 
 STANDARD_INPUT = "-"
-LINE_CHARACTERS_MAX = 1 << 20
+LINE_CHARACTERS_MAX = 3 << 20
+"""The longest note in JSON has six characters for each of its bytes."""
 _COPY_BYTES = 1 << 20
 
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from ledger.core.errors import ImportRefused
 from ledger.writes.imports.batches import BATCHES_MAX, DIGEST_BYTES, Batch, Marking, batches
-from ledger.writes.imports.file_format import BATCH_ROWS, Form
+from ledger.writes.imports.file_format import Form
 from ledger.writes.imports.rows import BadRow, Rows, read_rows
 from ledger.writes.imports.source import ImportSource, naming
 
@@ -68,7 +68,7 @@ class _Tally:
         self.digests += batch.digest
         self.batches += 1
         if self.batches > BATCHES_MAX:
-            raise ImportRefused(f"over {BATCHES_MAX * BATCH_ROWS:,} rows: split the file")
+            raise ImportRefused(f"over {BATCHES_MAX:,} batches of rows: split the file")
 
 
 async def survey(
@@ -120,7 +120,7 @@ def second_pass(source: ImportSource, surveyed: Survey) -> Iterator[Batch]:
     """
     content = source.hashed(bytes_max=surveyed.size_bytes)
     form = surveyed.form
-    number = 0
+    number = taken = 0
     with naming(source):
         rows = read_rows(source.lines(content, encoding=form.encoding), form)
         if rows.header == surveyed.header:
@@ -129,10 +129,11 @@ def second_pass(source: ImportSource, surveyed: Survey) -> Iterator[Batch]:
                     break
                 yield batch
                 number += 1
+                taken += len(batch.rows) + len(batch.bad)
         if number < surveyed.batches:
             raise ImportRefused(
                 "the file has changed since it was checked: this run wrote nothing from row"
-                f" {number * BATCH_ROWS + 1:,} on; put the file back as it was and run the same"
+                f" {taken + 1:,} on; put the file back as it was and run the same"
                 " command again"
             )
 

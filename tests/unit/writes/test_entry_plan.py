@@ -10,7 +10,7 @@ from support.ledgers import AWAY, HOME, make_settings
 
 from ledger.core import ids
 from ledger.core.contract import ShardStep, stricter
-from ledger.core.entry import entry_id, entry_of
+from ledger.core.entry import NOTE_BYTES_MAX, entry_id, entry_of
 from ledger.core.errors import (
     AmountOverflow,
     ContractChangeRefused,
@@ -85,7 +85,7 @@ def test_bad_value_is_named_with_its_rule(
     [
         ({"note": 5}, "5", "must be a string"),
         ({"note": "\udfff"}, r"\udfff", "UTF-8"),
-        ({"note": "n" * 410_000}, "bytes", "at most 409,600"),
+        ({"note": "n" * 407_553}, "nnn", "at most 407,552 bytes, got 407,553 bytes"),
         ({"effective": datetime(2026, 1, 1, tzinfo=UTC)}, "2026-01-01", "must be a date without"),
         ({"effective": "2026-01-01"}, "'2026-01-01'", "must be a date"),
         ({"key": "", "at": START}, "''", "non-empty string of up to 1024 bytes"),
@@ -124,10 +124,10 @@ def test_every_exact_amount_comes_back(change: int | Decimal) -> None:
 
 
 def test_longest_names_fit() -> None:
-    """A counter and a key of 1,024 bytes, and a note that just fills an item, are written."""
-    longest = planned(Change("é" * 512, 1, key="k" * 1024, at=START, note="n" * 408_400))
+    """A counter and a key of 1,024 bytes, and the longest note, fill one item together."""
+    longest = planned(Change("é" * 512, 1, key="k" * 1024, at=START, note="n" * NOTE_BYTES_MAX))
 
-    assert longest.entry.note == "n" * 408_400
+    assert longest.entry.note == "n" * NOTE_BYTES_MAX
 
 
 def test_key_and_time_alone_make_the_id() -> None:

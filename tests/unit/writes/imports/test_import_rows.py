@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 from support.importing import source_of
 
+from ledger.core.entry import NOTE_BYTES_MAX
 from ledger.core.errors import ImportRefused, InvalidInput
 from ledger.writes.imports.file_format import ColumnChoice, Columns, Form, Format
-from ledger.writes.imports.rows import NOTE_BYTES_MAX, BadRow, Row, Rows, read_rows
+from ledger.writes.imports.rows import BadRow, Row, Rows, read_rows
 
 CSV = Form()
 JSONL = Form(format=Format.JSONL)
@@ -119,7 +120,7 @@ def test_another_delimiter_and_encoding() -> None:
             "counter must be in Unicode's normal form C (NFC), got 'cafe\\u0301'",
         ),
         (f"{'é' * 513},1,,", "counter must have 1 to 1,024 bytes, got 1,026"),
-        (f"a,1,{'é' * 16_385},", "has 32,770 bytes: a note of an import has up to 32,768 bytes"),
+        (f"a,1,{'é' * 203_777},", "has 407,554 bytes: a note has up to 407,552"),
         ("a,1,,31.01.1993", "effective '31.01.1993' is not a date such as 1993-01-31"),
         ("a,1,,1993-02-29", "effective '1993-02-29' is not a date such as 1993-01-31"),
         ("a,1,,19930131", "effective '19930131' is not a date such as 1993-01-31"),
@@ -266,5 +267,5 @@ def test_the_longest_note_is_good() -> None:
 
 def test_a_file_without_lines_is_not_read_into_memory() -> None:
     """A line beyond every text file's is refused by number, not swallowed whole."""
-    with pytest.raises(ImportRefused, match="line 2 has over 1,048,576 characters"):
-        list(read(b"counter,change\n" + b"\0" * (1 << 21)))
+    with pytest.raises(ImportRefused, match="line 2 has over 3,145,728 characters"):
+        list(read(b"counter,change\n" + b"\0" * (1 << 22)))
