@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from ledger.core.errors import ArchiveError
 from ledger.core.urls import FILES
@@ -25,6 +25,8 @@ from ledger.runtime.files import keep_access
 
 TEMPORARY = ".part"
 KEPT = timedelta(days=1)
+THREADS_MAX = 8
+"""Calls of a place that are under way at once, each in a thread; the others wait."""
 Result = TypeVar("Result")
 
 
@@ -42,6 +44,7 @@ class FilePlace:
             self._was_there = self._folder.is_dir()
         self._clock = clock
         self._is_swept = False
+        self._threads = CapacityLimiter(THREADS_MAX)
 
     async def put(self, name: str, data: bytes) -> None:
         """Put an object; see `Place.put`."""
@@ -74,7 +77,7 @@ class FilePlace:
 
     async def _run(self, call: Callable[[], Result]) -> Result:
         try:
-            return await to_thread.run_sync(partial(self._done, call))
+            return await to_thread.run_sync(partial(self._done, call), limiter=self._threads)
         except FileNotFoundError as error:
             raise missing(self.url, Path(str(error.filename)).name) from None
         except OSError as error:

@@ -7,13 +7,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, InvalidInput
 from ledger.core.urls import wrong_place
-from ledger.reads.archive.places.files import KEPT, FilePlace
+from ledger.reads.archive.places.files import KEPT, THREADS_MAX, FilePlace
 from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.reads.archive.places.opening import ReplicatedPlace, open_places
 from ledger.reads.archive.places.port import Place
@@ -249,6 +253,32 @@ async def test_what_was_left_half_written_goes(tmp_path: Path) -> None:
     assert not old.exists()
     assert young.exists()
     assert await names_of(FilePlace(f"file://{tmp_path}", clock=clock)) == ["a", "d"]
+
+
+async def test_few_calls_of_a_folder_are_under_way_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many calls as the bound begin; each of the others waits until a call has ended."""
+    place = FilePlace(f"file://{tmp_path}", clock=ManualClock())
+    goes_on, begun, under_way, most = Event(), list[int](), list[int](), list[int]()
+
+    def unlink(*_arguments: object, **_options: object) -> None:
+        under_way.append(1)
+        most.append(len(under_way))
+        begun.append(1)
+        goes_on.wait()
+        under_way.pop()
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    async with anyio.create_task_group() as tasks:
+        for number in range(3 * THREADS_MAX):
+            tasks.start_soon(place.delete, f"{number}")
+        await anyio.wait_all_tasks_blocked()
+        shared = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
+        while len(begun) < THREADS_MAX:
+            await anyio.lowlevel.checkpoint()
+        goes_on.set()
+    assert (shared, max(most), len(begun)) == (0, THREADS_MAX, 3 * THREADS_MAX)
 
 
 @pytest.mark.parametrize("is_opened_before", [False, True])
