@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import typer
-from lab.chaos import processes, run, strangers
+from lab.chaos import run, strangers, writer_process
 from lab.chaos.chaos_command import chaos
-from lab.harness import command
+from lab.faults import fault_run
+from lab.harness import command, compactor_process
 from support import usual_merge
 from support.engines import ENGINES, LONG_ON_DYNOXIDE
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES
@@ -24,7 +25,7 @@ from ledger.local.front.faults import PASSING, SLOW_SECONDS_MAX
 SMALL_MINUTES = "0.1"
 LONG_MINUTES = "2"
 TESTS = Path(__file__).parent.parent
-MERGING = {**run.MERGING, "fold_age": FOLD_AGE_SECONDS}
+MERGING = {**fault_run.MERGING, "fold_age": FOLD_AGE_SECONDS}
 PROCESS_FAULTS = {
     "kill compactor",
     "stall compactor",
@@ -145,7 +146,7 @@ def test_without_its_guard_a_suspension_breaks_the_run(
 ) -> None:
     """A cache that trusts a clock that stood still: status 1."""
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    monkeypatch.setattr(processes, "module_words", mutant_words("suspended-clock"))
+    monkeypatch.setattr(writer_process, "module_words", mutant_words("suspended-clock"))
     monkeypatch.setattr(command, "module_words", mutant_words("suspended-clock"))
     options = ["--seed", "3", "--minutes", "1", "--profile", "suspension"]
     result, report = run_chaos(tmp_path, *options)
@@ -179,7 +180,7 @@ def test_the_usual_merge_is_caught(
 ) -> None:
     """With entries and net in one transaction: status 1, the wrong read, and the way to repeat."""
     monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
-    monkeypatch.setattr(processes, "compactor_words", usual_merge_words)
+    monkeypatch.setattr(compactor_process, "compactor_words", usual_merge_words)
     options = ["--seed", "3", "--minutes", "1", "--engine", engine]
     result, report = run_chaos(tmp_path, *options)
     assert result.exit_code == 1, result.output
@@ -202,7 +203,7 @@ def test_a_compactor_that_ends_by_itself_is_told(
 ) -> None:
     """A process that no one killed and that is gone breaks the run, with its last words."""
     monkeypatch.setattr(
-        processes,
+        compactor_process,
         "compactor_words",
         lambda _config, **_: [sys.executable, "-c", "raise SystemExit('no more')"],
     )

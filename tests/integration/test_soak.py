@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from lab.chaos.run import REGIONS
+from lab.faults.fault_run import REGIONS
 from lab.soak import run, service
 from lab.soak.soak_command import soak
 from support.faulty_runs import FOLD_AGE_SECONDS, SHORT_TIMES

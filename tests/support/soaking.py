@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.soak.balancing import Attempt, Balancer
+from lab.soak.balancer import Attempt, Balancer
 from lab.soak.instances import Instance, Life
 from lab.soak.report import SoakOptions, SoakProgress
 from lab.soak.service import Service

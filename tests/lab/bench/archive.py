@@ -20,7 +20,7 @@ from compactor.merge_plan import MergeRules, plan_merge
 from compactor.metrics import CompactorMetrics
 from compactor.observation import CollectionViews, ReadExtent, observe
 from compactor.pass_terms import rules_of
-from lab.bench.measuring import Measured, Meter, peak_memory
+from lab.bench.measurement import Measured, Meter, peak_memory
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import REGION
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault

@@ -12,7 +12,7 @@ from functools import partial
 
 from lab.bench import load
 from lab.bench.life import JITTER_SECONDS, LAG_SECONDS, engine
-from lab.bench.measuring import Measured, Meter
+from lab.bench.measurement import Measured, Meter
 from lab.bench.rounds import Round, warm_seconds
 from ledger.budgets.spend_request import Refused
 from ledger.core.errors import LedgerError

@@ -138,9 +138,9 @@ def _shared(processes: int) -> Case:
     options = {**_merge(500), "processes": processes}
     options["settings"] = {**LEAN, "compactor": {"fold_min": 500, "lease": 10.0}}
     if processes == 1:
-        return Case(ONE_COMPACTOR, "sharing", "sharing:shared", options=options)
+        return Case(ONE_COMPACTOR, "sharing", "slice_sharing:shared", options=options)
     name = f"{processes} compactors, lean"
-    return Case(name, "sharing", "sharing:shared", ONE_COMPACTOR, options)
+    return Case(name, "sharing", "slice_sharing:shared", ONE_COMPACTOR, options)
 
 
 def _rung(counters: int) -> Case:

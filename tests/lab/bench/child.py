@@ -14,7 +14,7 @@ from importlib import import_module
 import anyio
 from pydantic import TypeAdapter
 
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.rounds import Round, Task
 from lab.harness.child import send_value
 from lab.harness.command import end_with_parent

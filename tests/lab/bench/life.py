@@ -14,7 +14,7 @@ import anyio
 
 from compactor import Compactor
 from lab.bench.archive import requests_of
-from lab.bench.measuring import Measured, Meter
+from lab.bench.measurement import Measured, Meter
 from lab.bench.rounds import Round
 from lab.bench.usual_merge import merge_once
 from ledger.core.errors import LedgerError, LocalTableError

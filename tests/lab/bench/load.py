@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from time import perf_counter
 
-from lab.bench.measuring import Meter
+from lab.bench.measurement import Meter
 
 Work = Callable[[int], Awaitable[tuple[int, int]]]
 """Makes the call with this number; returns how many changes were acknowledged, and their sum."""

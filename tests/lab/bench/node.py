@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 from pydantic import TypeAdapter
 
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.plain import TABLE
 from lab.bench.rounds import Round, warm_seconds
 from lab.bench.stub_pages import REGION

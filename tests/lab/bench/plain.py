@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
 
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import (
     MERGED_TOTAL,

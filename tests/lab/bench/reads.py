@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lab.bench.measuring import Measured, memory_bytes
+from lab.bench.measurement import Measured, memory_bytes
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import MERGED_TOTAL, counter_name, expected_total, merged_name
 from ledger.core.errors import LedgerError

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.scale_stages import FIGURES, STAGES
 from ledger.demo.harness.picture import OURS, THEIRS, draw_bars, draw_lines

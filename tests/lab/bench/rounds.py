@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from lab.bench import load
 from lab.bench.control import StubControl
-from lab.bench.measuring import Measured, Meter
+from lab.bench.measurement import Measured, Meter
 from lab.bench.stub_pages import REGION
 from ledger.core.errors import LedgerError
 from ledger.runtime.gc import tune_gc

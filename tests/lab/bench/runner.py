@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from lab.bench import node
 from lab.bench.cases import Case
 from lab.bench.control import StubControl, running_stub
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.report import BenchReport, CaseResult, figures_of, ratios_of
 from lab.bench.rounds import Task

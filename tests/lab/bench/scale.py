@@ -15,7 +15,7 @@ import anyio
 from compactor import Compactor
 from compactor.discovery.scan import Finder
 from compactor.pass_terms import rules_of
-from lab.bench.measuring import Measured, Meter, memory_bytes
+from lab.bench.measurement import Measured, Meter, memory_bytes
 from lab.bench.rounds import Round
 from lab.bench.scale_stages import FIGURES
 from ledger.core.errors import LedgerError

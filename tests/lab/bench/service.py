@@ -14,7 +14,7 @@ import anyio
 from pydantic import TypeAdapter
 
 from lab.bench.clients import Asked, Offered
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.rounds import Round, warm_seconds
 from lab.harness.processes import child_environment, module_words, spare_cores
 from ledger.core.errors import LedgerError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.bench.load import Work
-from lab.bench.measuring import Measured, memory_bytes
+from lab.bench.measurement import Measured, memory_bytes
 from lab.bench.plain import amount
 from lab.bench.rounds import Round
 from ledger.core.entry import Item

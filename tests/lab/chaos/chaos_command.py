@@ -2,7 +2,7 @@
 
 import anyio
 
-from lab.chaos.report import ChaosOptions
+from lab.chaos.options import ChaosOptions
 from lab.chaos.run import ChaosRun
 from ledger.demo.harness.display import run_shown
 from ledger.demo.harness.report import ReportFiles, finish

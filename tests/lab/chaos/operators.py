@@ -4,7 +4,7 @@ from random import Random
 
 import anyio
 
-from lab.chaos.report import ChaosProgress
+from lab.faults.report import FaultProgress
 from lab.harness.processes import ManagedProcess
 from ledger.demo.harness.checker import Violation
 
@@ -17,7 +17,7 @@ KILL_SECONDS = (1.0, 12.0)
 COMMAND_SECONDS_MAX = 120.0
 
 
-async def operate(command: ManagedProcess, progress: ChaosProgress, random: Random) -> None:
+async def operate(command: ManagedProcess, progress: FaultProgress, random: Random) -> None:
     """Run a command until it ends well; one that never does is a violation."""
     for turn in range(TRIES_MAX):
         is_killed = turn < KILLS_MAX and random.random() < KILL_SHARE

@@ -13,8 +13,8 @@ from typing import Any
 import anyio
 
 from lab.chaos.operators import operate
-from lab.chaos.report import ChaosProgress
-from lab.chaos.workload import Workload
+from lab.faults.report import FaultProgress
+from lab.faults.workload import Workload
 from lab.harness.command import command_words
 from lab.harness.config import without_terms, write_config
 from lab.harness.processes import ManagedProcess
@@ -50,7 +50,7 @@ class Strangers:
 
     table: TestTable
     workload: Workload
-    progress: ChaosProgress
+    progress: FaultProgress
     random: Random
 
     async def run(self) -> None:

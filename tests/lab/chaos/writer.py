@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import anyio
 from prometheus_client import CollectorRegistry
 
-from lab.chaos.calls import CALL, make
+from lab.faults.calls import CALL, make
 from lab.harness.child import input_lines, send_value
 from lab.harness.config import read_config
 from ledger.core.errors import StoreError

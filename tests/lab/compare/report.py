@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from lab.compare.arriving import AGAIN_SECONDS, ARRIVING_SECONDS
+from lab.compare.arrivals import AGAIN_SECONDS, ARRIVING_SECONDS
 from lab.compare.choices import choices
 from lab.compare.figures import (
     MOMENTS,

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from proof.simulator import loop
 
-from lab.compare.arriving import METHODS_MEASURED, PER_SECOND, arrive
+from lab.compare.arrivals import METHODS_MEASURED, PER_SECOND, arrive
 from lab.compare.figures import (
     MOMENTS,
     Alone,

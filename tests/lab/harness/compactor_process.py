@@ -12,7 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.harness.command import command_words
 from lab.harness.config import write_config
+from lab.harness.process_clock import ProcessClock
 from lab.harness.processes import ManagedProcess
+from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 
 POLL_SECONDS = 0.05
@@ -58,6 +60,18 @@ async def run_compactor(
     async with process.started():
         await process.metrics()
         yield process
+
+
+def clocked_compactor(
+    name: str, settings: Settings, folder: Path, *, every: str, clock: Clock
+) -> ManagedProcess:
+    """Return a compactor with a settings file and clocks of its own."""
+    return ManagedProcess(
+        name,
+        compactor_words(write_config(settings, folder / name), every=every),
+        log=folder / f"{name}.log",
+        clock=ProcessClock(folder / f"{name}.clock", clock=clock),
+    )
 
 
 def compactor_words(config: Path, *, every: str) -> list[str]:

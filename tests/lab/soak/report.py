@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 from pydantic_core import to_jsonable_python
 
-from lab.chaos.report import ChaosProgress, ChaosReport, FaultOptions
+from lab.faults.options import FaultOptions
+from lab.faults.report import FaultProgress, FaultReport
 from lab.soak.curves import Curves, Growth, Interval
 from ledger.demo.harness.options import Picture
 from ledger.demo.harness.picture import draw_lines
@@ -47,7 +48,7 @@ class SoakOptions(FaultOptions):
 
 
 @dataclass(slots=True)
-class SoakProgress(ChaosProgress):
+class SoakProgress(FaultProgress):
     """What is known of a soak; `calm` are the attempts within rolling restarts, by result."""
 
     curves: Curves = field(default_factory=lambda: Curves(INTERVAL_SECONDS_MIN))
@@ -70,7 +71,7 @@ class SoakProgress(ChaosProgress):
 
 
 @dataclass(frozen=True, slots=True)
-class SoakReport(ChaosReport):
+class SoakReport(FaultReport):
     """The end of a soak."""
 
     progress: SoakProgress
@@ -97,7 +98,7 @@ class SoakReport(ChaosReport):
         ]
         seconds = its.curves.interval_seconds
         return [
-            *ChaosReport.sections(self),
+            *FaultReport.sections(self),
             Section(title="over HTTP", rows=rows),
             section_of(
                 INTERVAL_COLUMNS,
@@ -145,7 +146,7 @@ class SoakReport(ChaosReport):
             "followed": its.followed,
             "late": its.late,
         }
-        return {**ChaosReport.as_json(self), **to_jsonable_python(found)}
+        return {**FaultReport.as_json(self), **to_jsonable_python(found)}
 
     def draw(self, figure: Any) -> None:
         """Draw calls, latencies and memory over time."""

@@ -3,10 +3,9 @@
 Faults by a schedule and rolling restarts take turns: in these nothing else goes wrong.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from random import Random
@@ -15,27 +14,25 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from lab.chaos.counters import COMBINED, SHARDS
-from lab.chaos.fault_run import FaultRun, Participants
-from lab.chaos.nemesis import Nemesis
-from lab.chaos.processes import compactor_process
-from lab.chaos.report import ChaosReport, Ending
-from lab.chaos.run import COMPACTORS, MERGING, REGIONS
-from lab.chaos.schedule import (
-    KILLED_WRITER,
-    USUAL,
-    FaultSchedule,
-    FaultScheduler,
-    ScheduledFault,
+from lab.faults.fault_run import (
+    COMPACTORS,
+    MERGING,
+    REGIONS,
+    Clients,
+    FaultRun,
+    Participants,
+    Terms,
 )
-from lab.chaos.workload import CACHED_SECONDS, ReadMode, Workload
-from lab.harness.config import without_terms, write_config
+from lab.faults.report import Ending, FaultReport
+from lab.faults.schedule import SERVICE_ROUND, FaultSchedule, FaultScheduler
+from lab.faults.workload import CACHED_SECONDS, ReadMode, Workload
+from lab.harness.config import write_config
 from lab.harness.processes import ManagedProcess
-from lab.soak.balancing import Attempt, Balancer
+from lab.soak.balancer import Attempt, Balancer
 from lab.soak.curves import Curves
-from lab.soak.following import FeedFollower, Followers
+from lab.soak.followers import FeedFollower, Followers
 from lab.soak.instances import Instance, Life
-from lab.soak.offered import OfferedWorkload
+from lab.soak.offered_load import OfferedWorkload
 from lab.soak.report import (
     INTERVAL_SECONDS_MIN,
     INTERVALS_MAX,
@@ -46,7 +43,7 @@ from lab.soak.report import (
 )
 from lab.soak.service import Service
 from ledger.demo.harness.checker import TaggedChecker, Violation
-from ledger.demo.harness.table import TestTable, open_table
+from ledger.demo.harness.table import TestTable
 from ledger.http.service.access.token_file import create_token
 from ledger.http.service.access.tokens import SCOPES, checked_grant
 from ledger.runtime.clock import Clock, system_random
@@ -78,12 +75,6 @@ READY_SECONDS_MAX = 300.0
 LOOK_SECONDS = 0.1
 LATE_SECONDS = 0.4
 MEMORY_SECONDS = 5.0
-ROUND: Sequence[Callable[..., ScheduledFault]] = (
-    *(fault for fault in USUAL if fault is not KILLED_WRITER),
-    *[partial(FaultScheduler.kill, kind="instance")] * 2,
-    *[partial(FaultScheduler.restart, kind="instance")] * 2,
-    partial(FaultScheduler.stall, kind="instance"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,8 @@ class SoakRun(FaultRun):
     def __init__(self, options: SoakOptions, *, clock: Clock) -> None:
         interval = max(INTERVAL_SECONDS_MIN, options.seconds / INTERVALS_MAX)
         self.soak = SoakProgress(options, TaggedChecker(), clock, curves=Curves(interval))
-        super().__init__(self.soak, clock=clock)
+        terms = Terms(TIMES, MERGE, COMPACTOR_EVERY)
+        super().__init__(self.soak, terms, regions=REGIONS, clock=clock)
         self._options = options
         self._balancers: Sequence[Balancer] = ()
         self._services: Mapping[str, Service] = {}
@@ -126,7 +118,7 @@ class SoakRun(FaultRun):
             {"compactor": COMPACTORS, "instance": names},
             GAP_SECONDS,
         )
-        return FaultSchedule(self._options.seed, seconds, tuple(scheduler.rounds(ROUND)))
+        return FaultSchedule(self._options.seed, seconds, tuple(scheduler.rounds(SERVICE_ROUND)))
 
     def _workload(self, participants: Participants, tasks: TaskGroup) -> Workload:
         """Return the load; what watches and follows it is started."""
@@ -134,8 +126,8 @@ class SoakRun(FaultRun):
             self.soak,
             rate=self._options.rate,
             settings=participants.table.settings,
-            writers=participants.writers,
-            read_modes=participants.read_modes,
+            writers=participants.clients.writers,
+            read_modes=participants.clients.read_modes,
             tasks=tasks,
         )
         for balancer in self._balancers:
@@ -243,60 +235,39 @@ class SoakRun(FaultRun):
         if (found := attempt.complaint()) is not None:
             self.soak.add(Violation(*found))
 
-    def _report(self, ending: Ending, context: tuple[str, ...]) -> ChaosReport:
+    def _report(self, ending: Ending, context: tuple[str, ...]) -> FaultReport:
         return SoakReport(self.soak, ending, context)
 
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Participants]:
-        options = self._options
-        self.progress.phase = f"starting a global table of three regions on {options.engine}"
-        opening = open_table(
-            options, REGIONS, **TIMES, compactor=MERGE, shards=SHARDS, combine=COMBINED
-        )
-        async with opening as table, AsyncExitStack() as stack:
-            plain = without_terms(table.settings)
-            transports = [plain.replace(transport=name) for name in options.transport.names]
-            tokens = self._made_tokens(table)
-            self._read_only_token = tokens.read
-            self._balancers = [
-                Balancer(
-                    self._made_instances(table, region, tokens, transports),
-                    clock=self._clock,
-                    on_attempt=self._judge,
-                    is_calm=lambda: self.soak.is_calm,
-                    was_late=self.soak.was_late,
-                )
-                for region in REGIONS
-            ]
-            self._services = {
-                region: Service(
-                    balancer,
-                    tokens.all,
-                    horizon=table.settings.retry_horizon,
-                    clock=self._clock,
-                )
-                for region, balancer in zip(REGIONS, self._balancers, strict=True)
-            }
-            for service in self._services.values():
-                await stack.enter_async_context(service.ledger)
-            compactors = [
-                compactor_process(
-                    name, settings, table.folder, every=COMPACTOR_EVERY, clock=self._clock
-                )
-                for name, settings in zip(COMPACTORS, transports, strict=True)
-            ]
-            processes = {process.name: process for process in (*self._instances, *compactors)}
-            yield Participants(
-                table,
-                (
-                    ReadMode("fresh", self._services, 0.0, 0.0),
-                    ReadMode("cached", self._services, CACHED_SECONDS, CACHED_SECONDS),
-                ),
-                self._services,
-                self._instances,
-                compactors,
-                Nemesis(table.world, processes, self.progress, clock=self._clock),
+    async def _open_clients(
+        self, table: TestTable, transports: Sequence[Settings], stack: AsyncExitStack
+    ) -> Clients:
+        tokens = self._made_tokens(table)
+        self._read_only_token = tokens.read
+        self._balancers = [
+            Balancer(
+                self._made_instances(table, region, tokens, transports),
+                clock=self._clock,
+                on_attempt=self._judge,
+                is_calm=lambda: self.soak.is_calm,
+                was_late=self.soak.was_late,
             )
+            for region in REGIONS
+        ]
+        horizon = table.settings.retry_horizon
+        self._services = {
+            region: Service(balancer, tokens.all, horizon=horizon, clock=self._clock)
+            for region, balancer in zip(REGIONS, self._balancers, strict=True)
+        }
+        for service in self._services.values():
+            await stack.enter_async_context(service.ledger)
+        return Clients(
+            (
+                ReadMode("fresh", self._services, 0.0, 0.0),
+                ReadMode("cached", self._services, CACHED_SECONDS, CACHED_SECONDS),
+            ),
+            self._services,
+            self._instances,
+        )
 
     def _made_tokens(self, table: TestTable) -> _Tokens:
         file, made = table.folder / "tokens.json", []

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import httpx
 
-from lab.chaos.calls import Call, CallResult, make
-from lab.soak.balancing import Balancer
+from lab.faults.calls import Call, CallResult, make
+from lab.soak.balancer import Balancer
 from ledger.core import ids
 from ledger.core.errors import NotSent, ReadTooSlow, StoreError, Unreachable
 from ledger.core.values import Entry

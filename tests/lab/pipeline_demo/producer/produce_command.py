@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from lab.pipeline_demo.options import PipelineDemoOptions
-from lab.pipeline_demo.producer.producing import Producer
+from lab.pipeline_demo.producer.steady_sender import Producer
 from lab.pipeline_demo.producer.targets import Outgoing, open_target
 from lab.pipeline_demo.traffic import Traffic
 from ledger.commands.live import with_display

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from lab.bench import load
-from lab.bench.measuring import Meter
+from lab.bench.measurement import Meter
 
 SECONDS = 0.05
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from lab.bench.cases import ALL, ENTRY_SECONDS_MAX, PUT, ROUND_SECONDS_MAX, Case, chosen
-from lab.bench.measuring import Measured
+from lab.bench.measurement import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.report import BenchReport, CaseResult
 from lab.bench.runner import Bench, results_of, run_cases

@@ -7,10 +7,11 @@ from random import Random
 import anyio
 import pytest
 from lab.chaos import operators
-from lab.chaos.calls import Call
 from lab.chaos.operators import operate
-from lab.chaos.processes import WriterProcess
-from lab.chaos.report import ChaosOptions, ChaosProgress
+from lab.chaos.options import ChaosOptions
+from lab.chaos.writer_process import WriterProcess
+from lab.faults.calls import Call
+from lab.faults.report import FaultProgress
 from lab.harness.processes import ManagedProcess
 
 from ledger.demo.harness.checker import TaggedChecker
@@ -35,9 +36,9 @@ while not Path(sys.argv[1]).exists():
 """
 
 
-def a_progress() -> ChaosProgress:
+def a_progress() -> FaultProgress:
     """Return the progress of a run whose waits take no time."""
-    return ChaosProgress(ChaosOptions(), TaggedChecker(), ManualClock(instant=True))
+    return FaultProgress(ChaosOptions(), TaggedChecker(), ManualClock(instant=True))
 
 
 @pytest.mark.parametrize(("tries_max", "violations"), [(3, []), (2, ["operators"])])

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from lab.pipeline_demo.producer import producing
+from lab.pipeline_demo.producer import steady_sender
 from lab.pipeline_demo.producer.produce_command import (
     generated,
     lines_of,
     options_of,
     write_totals,
 )
-from lab.pipeline_demo.producer.producing import AT_ONCE, TRIES_MAX, Producer
+from lab.pipeline_demo.producer.steady_sender import AT_ONCE, TRIES_MAX, Producer
 from lab.pipeline_demo.producer.targets import (
     FileTarget,
     Outgoing,
@@ -129,7 +129,7 @@ async def test_a_target_that_takes_nothing_is_an_error() -> None:
     made = producer(Full(), clock=clock)
     with pytest.raises(LedgerError, match=f"in {TRIES_MAX} tries"):
         await made.run()
-    assert 60 < clock.monotonic() < TRIES_MAX * producing.AGAIN_SECONDS_MAX
+    assert 60 < clock.monotonic() < TRIES_MAX * steady_sender.AGAIN_SECONDS_MAX
 
 
 class Client:

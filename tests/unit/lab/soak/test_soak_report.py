@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 import typer
-from lab.chaos.schedule import KILLED_WRITER, USUAL
+from lab.faults.schedule import KILLED_WRITER, SERVICE_ROUND, USUAL
 from lab.soak.curves import Curves
 from lab.soak.report import SoakOptions, SoakProgress, SoakReport
-from lab.soak.run import ROUND, SoakRun
+from lab.soak.run import SoakRun
 from rich.console import Console
 
 from ledger.demo.harness.checker import TaggedChecker, Violation
@@ -120,4 +120,4 @@ def test_faults_hit_tables_compactors_and_instances_but_the_steady_one() -> None
     assert {"kill instance", "restart instance", "stall instance", "kill compactor"} <= kinds
     assert "kill writer" not in kinds
     assert not any("steady" in fault.process for fault in schedule.faults)
-    assert len(ROUND) == len(USUAL) - USUAL.count(KILLED_WRITER) + 5
+    assert len(SERVICE_ROUND) == len(USUAL) - USUAL.count(KILLED_WRITER) + 5

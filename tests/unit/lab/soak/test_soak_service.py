@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from lab.chaos.calls import Call
+from lab.faults.calls import Call
 from lab.soak.service import Service, uuid_of
 from support.lossy_http import cut, first, not_sent, slow
 from support.soaking import HORIZON_SECONDS, soaked

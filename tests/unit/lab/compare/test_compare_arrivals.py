@@ -1,5 +1,5 @@
 import pytest
-from lab.compare.arriving import ARRIVING_SECONDS, arrive
+from lab.compare.arrivals import ARRIVING_SECONDS, arrive
 from lab.compare.figures import Backlog, SdkRetried
 from lab.compare.model import open_model
 from lab.compare.options import CompareOptions

@@ -10,9 +10,9 @@ from typing import Literal, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from lab.chaos.calls import Call, CallResult, Kind, changes_of
-from lab.chaos.counters import RECENT_COUNTERS, Counters
-from lab.chaos.report import ChaosProgress
+from lab.faults.calls import Call, CallResult, Kind, changes_of
+from lab.faults.counters import RECENT_COUNTERS, Counters
+from lab.faults.report import FaultProgress
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.demo.harness.checker import Outcome
 from ledger.demo.harness.digit_tags import TaggedChange
@@ -91,7 +91,7 @@ class Workload:
 
     def __init__(
         self,
-        progress: ChaosProgress,
+        progress: FaultProgress,
         *,
         settings: Settings,
         writers: Mapping[str, Writer],

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.chaos.nemesis import Nemesis
-from lab.chaos.report import ChaosOptions, ChaosProgress
-from lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
+from lab.chaos.options import ChaosOptions
+from lab.faults.nemesis import Nemesis
+from lab.faults.report import FaultProgress
+from lab.faults.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
 from lab.harness.processes import ManagedProcess
 
 from ledger.demo.harness.checker import TaggedChecker
@@ -74,15 +75,15 @@ class FakeProcess(ManagedProcess):
         self.done.append(("resume", self._clock.monotonic()))
 
 
-def a_progress() -> ChaosProgress:
+def a_progress() -> FaultProgress:
     """Return the progress of a run that is about to begin."""
-    return ChaosProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
+    return FaultProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
 
 
 async def test_a_schedule_is_injected_at_its_moments() -> None:
     """Cuts begin and heal, a kill has its time, a stall inside another is no fault of its own."""
     table, clock = FakeTable(), ManualClock(instant=True)
-    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    progress = FaultProgress(OPTIONS, TaggedChecker(), clock)
     process = FakeProcess("compactor-0", clock)
     nemesis = Nemesis(table.world, {"compactor-0": process}, progress, clock=clock)
     cut = Conditions(cut=frozenset({(EAST, WEST)}))
@@ -125,7 +126,7 @@ async def test_conditions_change_by_the_difference_alone() -> None:
 async def test_a_process_is_suspended_with_its_clock_and_restarted_with_a_wrong_one() -> None:
     """A wrong clock begins with a start of the process, and ends while it runs."""
     table, clock = FakeTable(), ManualClock(instant=True)
-    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    progress = FaultProgress(OPTIONS, TaggedChecker(), clock)
     process = FakeProcess("writer-1", clock)
     nemesis = Nemesis(table.world, {"writer-1": process}, progress, clock=clock)
     wrong = ScheduledFault(4.0, 6.0, "clock of a writer", "it", process="writer-1", ahead=-700.0)
@@ -145,7 +146,7 @@ async def test_a_process_is_suspended_with_its_clock_and_restarted_with_a_wrong_
 async def test_a_process_is_asked_to_end_and_comes_back() -> None:
     """It is the process that ends: nothing is left to be done for it."""
     table, clock = FakeTable(), ManualClock(instant=True)
-    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    progress = FaultProgress(OPTIONS, TaggedChecker(), clock)
     process = FakeProcess("a-0", clock)
     nemesis = Nemesis(table.world, {"a-0": process}, progress, clock=clock)
     fault = ScheduledFault(1.0, 3.0, "restart instance", "a-0", process="a-0")

@@ -6,8 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 import typer
-from lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport
+from lab.chaos.options import ChaosOptions
 from lab.chaos.run import ChaosRun
+from lab.faults.report import FaultProgress, FaultReport
 from rich.console import Console, RenderableType
 from support.ledgers import net
 
@@ -34,7 +35,7 @@ def shown(*content: RenderableType) -> str:
     return capture.get()
 
 
-def ended(report: ChaosReport) -> str:
+def ended(report: FaultReport) -> str:
     """Return what the command prints in the end."""
     console = Console(width=160)
     with console.capture() as capture, suppress(typer.Exit):
@@ -42,10 +43,10 @@ def ended(report: ChaosReport) -> str:
     return capture.get()
 
 
-def some_progress() -> ChaosProgress:
+def some_progress() -> FaultProgress:
     """Return the figures of a run, 12 seconds after its beginning."""
     clock, checker = ManualClock(instant=True), TaggedChecker()
-    progress = ChaosProgress(OPTIONS, checker, clock, phase="injecting faults")
+    progress = FaultProgress(OPTIONS, checker, clock, phase="injecting faults")
     progress.started = clock.monotonic() - 12
     for number in range(1203):
         change = [(f"c{number}", 0)]
@@ -79,7 +80,7 @@ def test_the_panel_and_the_line_show_what_goes_on() -> None:
 
 def test_before_it_begins_no_time_has_passed() -> None:
     """While the table starts the clock of the run stands; at its end it stops."""
-    progress = ChaosProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
+    progress = FaultProgress(OPTIONS, TaggedChecker(), ManualClock(instant=True))
     assert progress.seconds == 0.0
     progress.started, progress.ended = 100.0, 105.0
     assert progress.seconds == 5.0
@@ -89,7 +90,7 @@ def test_a_run_that_held_says_so_with_all_its_figures() -> None:
     """The report has what was written, read, injected, merged and checked."""
     progress = some_progress()
     progress.checked.append("P4: one net change each")
-    report = ChaosReport(progress, "held")
+    report = FaultReport(progress, "held")
     text = ended(report)
     for part in (
         "chaos on memory",
@@ -105,7 +106,7 @@ def test_a_run_that_held_says_so_with_all_its_figures() -> None:
 
 def test_a_run_that_was_interrupted_says_what_held() -> None:
     """It is no success, and no broken promise either."""
-    report = ChaosReport(some_progress(), "interrupted")
+    report = FaultReport(some_progress(), "interrupted")
     assert "interrupted: what was checked so far held" in ended(report)
     assert report.verdict().status == 130
 
@@ -114,7 +115,7 @@ def test_a_run_whose_end_cannot_be_checked_is_no_success() -> None:
     """It says what stood in the way."""
     progress = some_progress()
     progress.obstacle = "eu-west-1 cannot be read"
-    report = ChaosReport(progress, "unfinished")
+    report = FaultReport(progress, "unfinished")
     text = ended(report)
     assert "nothing was wrong, but the end could not be checked: eu-west-1 cannot be read" in text
     assert report.verdict().status == 1
@@ -124,7 +125,7 @@ def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it()
     """Whatever ended the run: the first wrong read, the context, the seed and the command."""
     progress = some_progress()
     progress.wrong += [WRONG, replace(WRONG, text="b shows 3")]
-    report = ChaosReport(progress, "held", ("us-east-1 shows a x: change 0",))
+    report = FaultReport(progress, "held", ("us-east-1 shows a x: change 0",))
     assert report.verdict().status == 1
     text = ended(report)
     command = "python -m lab chaos --seed 7 --minutes 1.5 --engine memory --lag 0.05"
@@ -143,7 +144,7 @@ def test_the_report_is_plain_json() -> None:
     """All figures go into the file, with the command."""
     progress = some_progress()
     progress.wrong.append(WRONG)
-    content = json.loads(json.dumps(ChaosReport(progress, "held", ("seen",)).as_json()))
+    content = json.loads(json.dumps(FaultReport(progress, "held", ("seen",)).as_json()))
     assert content["verdict"] == "broken"
     assert content["options"]["seed"] == 7
     assert content["wrong"][0]["known"] == ["change 0: called 1 times"]

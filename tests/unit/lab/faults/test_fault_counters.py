@@ -1,6 +1,6 @@
 """Changes and counters as they are handed out in a run of chaos."""
 
-from lab.chaos.counters import COMBINED, OPEN_COUNTERS, RECENT_COUNTERS, SHARDS, Counters
+from lab.faults.counters import COMBINED, OPEN_COUNTERS, RECENT_COUNTERS, SHARDS, Counters
 from support.ledgers import make_settings, seeded
 
 from ledger.demo.harness.digit_tags import CHANGES_MAX

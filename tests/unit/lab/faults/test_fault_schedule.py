@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise, permutations
 
 import pytest
-from lab.chaos.schedule import (
+from lab.faults.schedule import (
     CLOCK_OFF_SECONDS,
     FIRST_SECONDS,
     GAP_SECONDS,

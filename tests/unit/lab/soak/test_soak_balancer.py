@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
-from lab.soak.balancing import CUT, GIVEN_UP, REFUSED, TIMED_OUT, Attempt, Balancer
+from lab.soak.balancer import CUT, GIVEN_UP, REFUSED, TIMED_OUT, Attempt, Balancer
 from lab.soak.instances import Instance, Life
 from support.soaking import an_instance
 

@@ -1,7 +1,7 @@
 """What is measured: windows of a meter, and memory."""
 
 import pytest
-from lab.bench.measuring import Meter, memory_bytes
+from lab.bench.measurement import Meter, memory_bytes
 
 
 def test_a_window_leaves_out_what_came_before() -> None:

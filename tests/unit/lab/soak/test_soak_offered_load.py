@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import anyio
 import pytest
-from lab.chaos.calls import Call, CallResult
-from lab.chaos.workload import ReadMode, Writer
-from lab.soak import offered
-from lab.soak.offered import OfferedWorkload
+from lab.faults.calls import Call, CallResult
+from lab.faults.workload import ReadMode, Writer
+from lab.soak import offered_load
+from lab.soak.offered_load import OfferedWorkload
 from support.soaking import REGION, Soaked, soaked
 
 from ledger.demo.harness.checker import Outcome
@@ -122,7 +122,7 @@ async def test_a_latency_counts_from_when_its_call_was_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was due while the service was stalled has waited, whenever it was answered."""
-    monkeypatch.setattr(offered, "WRITE_SHARE", 1.1)
+    monkeypatch.setattr(offered_load, "WRITE_SHARE", 1.1)
     clock = ManualClock()
     async with soaked() as place:
         place.progress.clock = clock
@@ -140,8 +140,8 @@ async def test_beyond_so_many_under_way_calls_are_counted_not_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No load generator holds an unbounded number of them; the report says how many it left out."""
-    monkeypatch.setattr(offered, "WRITE_SHARE", 1.1)
-    monkeypatch.setattr(offered, "UNDER_WAY_MAX", 2)
+    monkeypatch.setattr(offered_load, "WRITE_SHARE", 1.1)
+    monkeypatch.setattr(offered_load, "UNDER_WAY_MAX", 2)
     clock = ManualClock()
     async with soaked() as place:
         place.progress.clock = clock

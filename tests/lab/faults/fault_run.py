@@ -2,42 +2,77 @@
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from compactor.observation import lease_name
-from lab.chaos.ending import EndChecks
-from lab.chaos.nemesis import Nemesis
-from lab.chaos.report import ChaosProgress, ChaosReport, Ending
-from lab.chaos.workload import ReadMode, Workload, Writer
+from lab.faults.counters import COMBINED, SHARDS
+from lab.faults.end_checks import EndChecks
+from lab.faults.nemesis import Nemesis
+from lab.faults.report import Ending, FaultProgress, FaultReport
+from lab.faults.workload import ReadMode, Workload, Writer
+from lab.harness.compactor_process import clocked_compactor
+from lab.harness.config import without_terms
 from lab.harness.processes import ManagedProcess, ProcessEnded
 from ledger.core import keys
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.demo.harness.census import describe_item, take_census
 from ledger.demo.harness.checker import Violation
-from ledger.demo.harness.table import TestTable
+from ledger.demo.harness.options import REGIONS as ALL_REGIONS
+from ledger.demo.harness.table import TestTable, open_table
 from ledger.primitives.leases.lease_rules import lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.signals import STOP_SIGNALS, stopped_by_signals
 from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
 from ledger.store.reads import Get, Query
 
+REGIONS = ALL_REGIONS[:3]
+COMPACTORS = ("compactor-0", "compactor-1")
+MERGING: Mapping[str, Any] = {
+    "lease": 4.0,
+    "heartbeat": 0.5,
+    "fold_min": 4,
+    "fold_max": 24,
+    "fold_age": 6.0,
+    "prune_min": 6,
+    "pending_max": 24,
+    "scan_every": 3.0,
+    "hint_every": 4,
+}
 CONTEXT_SECONDS_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Participants:
-    """What takes part in a run; `processes` are those that run beside the compactors."""
+class Terms:
+    """What a run sets in its table: times, what the compactors do, and how often they do a pass."""
 
-    table: TestTable
+    times: Mapping[str, Any]
+    merging: Mapping[str, Any]
+    every: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """What writes and reads, and the processes that this needs."""
+
     read_modes: Sequence[ReadMode]
     writers: Mapping[str, Writer]
     processes: Sequence[ManagedProcess]
+
+
+@dataclass(frozen=True, slots=True)
+class Participants:
+    """What takes part in a run."""
+
+    table: TestTable
+    clients: Clients
     compactors: Sequence[ManagedProcess]
     nemesis: Nemesis
 
@@ -48,14 +83,20 @@ class FaultRun(ABC):
     watch_seconds = 1.0
     """Between two looks at what the table shows: each reads all of the home region."""
 
-    def __init__(self, progress: ChaosProgress, *, clock: Clock) -> None:
+    def __init__(
+        self, progress: FaultProgress, terms: Terms, *, regions: Sequence[str], clock: Clock
+    ) -> None:
         self.progress = progress
+        self._terms = terms
+        self._regions = regions
         self._first_epoch = 0
         self._clock = clock
 
     @abstractmethod
-    def _open(self) -> AbstractAsyncContextManager[Participants]:
-        """Open the table and all that takes part."""
+    async def _open_clients(
+        self, table: TestTable, transports: Sequence[Settings], stack: AsyncExitStack
+    ) -> Clients:
+        """Open what writes and reads; `transports` are settings of two, taken in turn."""
 
     @abstractmethod
     def _workload(self, participants: Participants, tasks: TaskGroup) -> Workload:
@@ -71,11 +112,11 @@ class FaultRun(ABC):
     async def _check_more(self) -> None:  # noqa: B027 (optional)
         """Check what else must hold at the end."""
 
-    def _report(self, ending: Ending, context: tuple[str, ...]) -> ChaosReport:
+    def _report(self, ending: Ending, context: tuple[str, ...]) -> FaultReport:
         """Return what the run found."""
-        return ChaosReport(self.progress, ending, context)
+        return FaultReport(self.progress, ending, context)
 
-    async def run(self) -> ChaosReport:
+    async def run(self) -> FaultReport:
         """Run to the end, the first violation, or a signal to stop, and report.
 
         Raises:
@@ -99,10 +140,37 @@ class FaultRun(ABC):
                 context = await self._context(participants)
         return self._report(ending, context)
 
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Participants]:
+        """Open the table and all that takes part."""
+        options, terms = self.progress.options, self._terms
+        self.progress.phase = f"starting a global table of three regions on {options.engine}"
+        opening = open_table(
+            options,
+            self._regions,
+            **terms.times,
+            compactor=terms.merging,
+            shards=SHARDS,
+            combine=COMBINED,
+        )
+        async with opening as table, AsyncExitStack() as stack:
+            plain = without_terms(table.settings)
+            transports = [plain.replace(transport=name) for name in options.transport.names]
+            clients = await self._open_clients(table, transports, stack)
+            compactors = [
+                clocked_compactor(
+                    name, settings, table.folder, every=terms.every, clock=self._clock
+                )
+                for name, settings in zip(COMPACTORS, transports, strict=True)
+            ]
+            processes = {process.name: process for process in (*clients.processes, *compactors)}
+            nemesis = Nemesis(table.world, processes, self.progress, clock=self._clock)
+            yield Participants(table, clients, compactors, nemesis)
+
     async def _live(self, participants: Participants, tasks: TaskGroup) -> Ending:
         """Write and read while faults are injected, then check the end."""
         table, merging = participants.table, anyio.CancelScope()
-        for process in participants.processes:
+        for process in participants.clients.processes:
             tasks.start_soon(self._keep_running, process)
         tasks.start_soon(self._merge, participants.compactors, merging)
         workload = self._workload(participants, tasks)
@@ -116,7 +184,7 @@ class FaultRun(ABC):
             await self._clock.sleep(table.settings.request_timeout)
 
         try:
-            checks = EndChecks(table, workload, self.progress, participants.read_modes[0])
+            checks = EndChecks(table, workload, self.progress, participants.clients.read_modes[0])
             await checks.run(stop_merging)
             await self._check_more()
             await self._look(participants)

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from lab.chaos.calls import Call
-from lab.chaos.workload import Workload
+from lab.faults.calls import Call
+from lab.faults.workload import Workload
 from lab.soak.report import SoakProgress
 from ledger.demo.harness.checker import Outcome, Violation
 

@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
-from lab.soak.following import FeedFollower, Followers
-from lab.soak.offered import OfferedWorkload
+from lab.soak.followers import FeedFollower, Followers
+from lab.soak.offered_load import OfferedWorkload
 from lab.soak.service import URL
 from support.lossy_http import cut, first
 from support.soaking import REGION, Soaked, soaked

@@ -10,11 +10,12 @@ from typing import Any
 
 import anyio
 import pytest
-from lab.chaos.calls import Call, CallResult, Kind
-from lab.chaos.ending import EndChecks
-from lab.chaos.processes import WriterProcess
-from lab.chaos.report import ChaosOptions, ChaosProgress
-from lab.chaos.workload import ReadMode, Workload
+from lab.chaos.options import ChaosOptions
+from lab.chaos.writer_process import WriterProcess
+from lab.faults.calls import Call, CallResult, Kind
+from lab.faults.end_checks import EndChecks
+from lab.faults.report import FaultProgress
+from lab.faults.workload import ReadMode, Workload
 from prometheus_client import CollectorRegistry
 from support.ledgers import AWAY, HOME, make_settings, net, seeded
 
@@ -57,7 +58,7 @@ class Place:
 
     workload: Workload
     checker: TaggedChecker
-    progress: ChaosProgress
+    progress: FaultProgress
     stores: dict[str, MemoryStore]
     mode: ReadMode
     settings: Settings
@@ -81,7 +82,7 @@ async def a_place(
     """Open a workload; nothing is written or read but what a test asks for."""
     clock, chosen = ManualClock(instant=True), make_settings(**settings)
     checker = TaggedChecker()
-    progress = ChaosProgress(ChaosOptions(), checker, clock, started=0.0)
+    progress = FaultProgress(ChaosOptions(), checker, clock, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}
     async with anyio.create_task_group() as tasks:
         ledgers = {}

@@ -8,9 +8,9 @@ from anyio import to_thread
 
 from compactor.home_takeover import without_lost
 from lab.chaos.operators import operate
-from lab.chaos.report import ChaosProgress
-from lab.chaos.schedule import Loss
-from lab.chaos.workload import Workload
+from lab.faults.report import FaultProgress
+from lab.faults.schedule import Loss
+from lab.faults.workload import Workload
 from lab.harness.command import command_words
 from lab.harness.config import write_config
 from lab.harness.processes import ManagedProcess
@@ -24,7 +24,7 @@ PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Losing:
+class HomeLoss:
     """What happens once the home is lost: its writer ends, its replica goes, it is given up."""
 
     loss: Loss
@@ -32,7 +32,7 @@ class Losing:
     workload: Workload
     writer: ManagedProcess
     compactors: Sequence[ManagedProcess]
-    progress: ChaosProgress
+    progress: FaultProgress
 
     async def run(self) -> None:
         """Lose the home at its moment, and return once another region is home.

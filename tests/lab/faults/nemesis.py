@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from anyio import to_thread
 
-from lab.chaos.report import ChaosProgress
-from lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
+from lab.faults.report import FaultProgress
+from lab.faults.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
 from lab.harness.processes import ManagedProcess
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import Clock
@@ -18,7 +18,7 @@ class Nemesis:
         self,
         world: LocalGlobalTable,
         processes: Mapping[str, ManagedProcess],
-        progress: ChaosProgress,
+        progress: FaultProgress,
         *,
         clock: Clock,
     ) -> None:

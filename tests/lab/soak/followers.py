@@ -8,7 +8,7 @@ from random import Random
 import anyio
 import httpx
 
-from lab.chaos.workload import Workload
+from lab.faults.workload import Workload
 from lab.soak.report import SoakProgress
 from lab.soak.service import UNREAD, URL, Service
 from ledger.core.values import Entry

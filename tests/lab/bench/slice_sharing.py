@@ -11,7 +11,7 @@ from dataclasses import replace
 import anyio
 
 from lab.bench.life import Life, opened
-from lab.bench.measuring import Measured, Meter
+from lab.bench.measurement import Measured, Meter
 from lab.bench.rounds import Round
 from lab.harness.compactor_process import CompactorProcess, run_compactor
 from ledger.core.errors import LedgerError

@@ -1,4 +1,4 @@
-"""The processes of a run: a writer for each region, and compactors as they run in production."""
+"""A writer's process as the run sees it: calls go there, results come back."""
 
 from dataclasses import replace
 from itertools import count
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from lab.chaos.calls import CALL, RESULT, Call, CallResult
-from lab.harness.compactor_process import compactor_words
+from lab.faults.calls import CALL, RESULT, Call, CallResult
 from lab.harness.config import write_config
 from lab.harness.process_clock import ProcessClock
 from lab.harness.processes import ManagedProcess, module_words
@@ -80,16 +79,3 @@ class WriterProcess(ManagedProcess):
             waiting, self._waiting = self._waiting, {}
             for event in waiting.values():
                 event.set()
-
-
-def compactor_process(
-    name: str, settings: Settings, folder: Path, *, every: str, clock: Clock
-) -> ManagedProcess:
-    """Return a compactor with a settings file of its own."""
-    config = write_config(settings, folder / name)
-    return ManagedProcess(
-        name,
-        compactor_words(config, every=every),
-        log=folder / f"{name}.log",
-        clock=ProcessClock(folder / f"{name}.clock", clock=clock),
-    )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from lab.chaos.calls import Call, CallResult
-from lab.chaos.processes import WriterProcess
+from lab.chaos.writer_process import WriterProcess
+from lab.faults.calls import Call, CallResult
 from lab.harness.processes import ProcessEnded
 
 from ledger.runtime.clock import SystemClock

@@ -313,3 +313,10 @@ ROUNDS: Mapping[Profile, Sequence[Callable[..., ScheduledFault]]] = {
     Profile.SETTINGS: USUAL,
 }
 """The faults of one round."""
+SERVICE_ROUND: Sequence[Callable[..., ScheduledFault]] = (
+    *(fault for fault in USUAL if fault is not KILLED_WRITER),
+    *[partial(FaultScheduler.kill, kind="instance")] * 2,
+    *[partial(FaultScheduler.restart, kind="instance")] * 2,
+    partial(FaultScheduler.stall, kind="instance"),
+)
+"""Those where instances of the service take the place of writers."""

@@ -6,8 +6,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from lab.chaos.report import ChaosProgress
-from lab.chaos.workload import ReadMode, Workload
+from lab.faults.report import FaultProgress
+from lab.faults.workload import ReadMode, Workload
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.demo.harness.census import Census, take_census, wait_merged
 from ledger.demo.harness.table import TestTable
@@ -27,7 +27,7 @@ class EndChecks:
 
     table: TestTable
     workload: Workload
-    progress: ChaosProgress
+    progress: FaultProgress
     fresh: ReadMode
 
     async def run(self, stop_merging: Callable[[], Awaitable[None]]) -> None:

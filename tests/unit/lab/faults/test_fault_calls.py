@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from lab.chaos.calls import CALL, RESULT, Call, CallResult, Kind, changes_of, make
+from lab.faults.calls import CALL, RESULT, Call, CallResult, Kind, changes_of, make
 
 from ledger.core.errors import (
     DamagedItem,

@@ -3,29 +3,24 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, Literal
 
 import anyio
-import typer
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
-from lab.chaos.schedule import Profile
+from lab.faults.options import FaultOptions
 from ledger.demo.harness.checker import TaggedChecker, Violation
 from ledger.demo.harness.display import DisplayView, checked
-from ledger.demo.harness.options import JsonFile, LabOptions, Seed
 from ledger.demo.harness.report import RunReport, Section, Verdict, counts_text
 from ledger.runtime.clock import Clock
 from ledger.runtime.command_line import FAILED
 from ledger.runtime.program import INTERRUPTED
-from ledger.settings.given import TransportName
 
 FAULTS_KEPT = 40
 FAULTS_SHOWN = 8
 VIOLATIONS_SHOWN_MAX = 5
 CONTEXT_SHOWN_MAX = 60
-SECONDS_A_MINUTE = 60.0
 
 Ending = Literal["held", "broken", "interrupted", "unfinished"]
 """`unfinished`: nothing was wrong, but the end could not be checked completely."""
@@ -39,77 +34,8 @@ _VERDICTS: Mapping[Ending, Verdict] = {
 }
 
 
-class Transport(StrEnum):
-    """Over which transport a run's processes and readers work."""
-
-    MIXED = "mixed"
-    LEAN = "lean"
-    AIOBOTOCORE = "aiobotocore"
-
-    @property
-    def names(self) -> tuple[TransportName, TransportName]:
-        """Two of them, which processes take in turn."""
-        match self:
-            case Transport.MIXED:
-                return "aiobotocore", "lean"
-            case Transport.LEAN:
-                return "lean", "lean"
-            case Transport.AIOBOTOCORE:
-                return "aiobotocore", "aiobotocore"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultOptions(LabOptions):
-    """The options of every run under faults."""
-
-    program: ClassVar[str]
-    """The name of its command."""
-    seed: Seed = 1
-    minutes: Annotated[float, typer.Option(min=0.05, help="Minutes to inject faults for.")] = 1.0
-    transport: Annotated[
-        Transport,
-        typer.Option(help="Over which transport processes work: some over each, or one for all."),
-    ] = Transport.MIXED
-    json_file: JsonFile = None
-
-    @property
-    def seconds(self) -> float:
-        """How long faults are injected."""
-        return self.minutes * SECONDS_A_MINUTE
-
-    @property
-    def command(self) -> str:
-        """The command that makes this run again."""
-        return (
-            f"python -m lab {self.program} --seed {self.seed} --minutes {self.minutes:g}"
-            f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
-            f" --transport {self.transport}{self.own_words}"
-        )
-
-    @property
-    def own_words(self) -> str:
-        """What only this command has."""
-        return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChaosOptions(FaultOptions):
-    """The options of `lab chaos`."""
-
-    program = "chaos"
-    profile: Annotated[
-        Profile,
-        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
-    ] = Profile.MIXED
-
-    @property
-    def own_words(self) -> str:
-        """What only this command has."""
-        return f" --profile {self.profile}"
-
-
 @dataclass(slots=True)
-class ChaosProgress:
+class FaultProgress:
     """What is known of a run; `process_faults` and `faults` are those that were injected.
 
     `stop` ends the run: a promise was broken, or a signal received.
@@ -174,10 +100,10 @@ class ChaosProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ChaosReport(RunReport):
+class FaultReport(RunReport):
     """The end of a run; `context` is what each region showed of the first wrong counter."""
 
-    progress: ChaosProgress
+    progress: FaultProgress
     ended_as: Ending
     context: tuple[str, ...] = ()
 
