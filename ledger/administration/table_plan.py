@@ -10,15 +10,11 @@ attribute: an entry that happened to have another one would expire, and its chan
 AWS never copies point-in-time recovery and deletion protection from one replica to another: each
 region has its own, so each is a separate step.
 
-Problems of a table's replicas, as its regions describe them.
-
 A replica that DynamoDB cannot reach, or may not replicate to, receives nothing and sends nothing:
 merging waits for it, and after 20 hours DynamoDB removes it from the group for good. What it has
-not received by then it never will.
-
-Sources: botocore's model of DynamoDB (`ReplicaDescription`, `ReplicaStatus`, `TableStatus`) for
-REGION_DISABLED and INACCESSIBLE_ENCRYPTION_CREDENTIALS; Amazon DynamoDB Developer Guide, "DynamoDB
-global tables security", for REPLICATION_NOT_AUTHORIZED.
+not received by then it never will. Sources: botocore's model of DynamoDB (`ReplicaDescription`,
+`ReplicaStatus`, `TableStatus`) for REGION_DISABLED and INACCESSIBLE_ENCRYPTION_CREDENTIALS; Amazon
+DynamoDB Developer Guide, "DynamoDB global tables security", for REPLICATION_NOT_AUTHORIZED.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -1,6 +1,7 @@
-"""`ledger table adopt`, `show` and `set`: the contract that all processes of a table share.
+"""`ledger table adopt`, `show`, `set`, `sign`: a table's contract, and the signatures of its nets.
 
-`ledger table sign`: sign net changes that have no signature yet, or one of a former key.
+All processes of a table share its contract. `sign` signs net changes that have no signature yet, or
+a signature of a former key.
 """
 
 import json
@@ -20,7 +21,7 @@ from ledger.administration.contract_changes import (
     left_behind,
     show,
 )
-from ledger.administration.net_signing import NetSigner, NetSigning
+from ledger.administration.net_signer import NetSigner, NetSigning
 from ledger.commands.options import iso_time
 from ledger.contract.open_regions import open_table
 from ledger.core.contract_item import Contract, terms_to_values

@@ -1,6 +1,6 @@
 """`ledger import`: changes from a CSV or JSONL file, or standard input, each exactly once.
 
-The display of an import: bars on a terminal's standard error, and the last line.
+An import shows bars on a terminal's standard error, and its last line on standard output.
 """
 
 import signal

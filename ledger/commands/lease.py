@@ -1,8 +1,6 @@
 """`ledger lease`: run a command under a lease, list the leases of a table, show one.
 
-A command run as a child while a lease is held, and ended when the lease is lost.
-
-::
+The command runs as a child while the lease is held, and is ended when the lease is lost::
 
     lease      acquired ── heartbeats ──────── lost ────── margin ────── another may take it
     child               started ...            SIGTERM ─── SIGKILL

@@ -1,9 +1,7 @@
-"""Which of the running local global tables a command of `ledger local` acts on.
+"""Which of the running local tables a command of `ledger local` acts on, and the state of each.
 
 Each table that `ledger local up` runs has its control URL in a file of its own; one that was killed
 leaves a file behind, and does not answer.
-
-The state of a local global table on the terminal.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""The local global table in a separate process, which dies with its parent.
+"""The local global table in a separate process, and how its holder talks to it.
 
 The parent holds the child's standard input, which ends however the parent dies, and the child
-stops then.
-
-How the holder of a local global table talks to it: in the process, or by its control port.
+stops then. The holder of a table talks to it in the process, or by its control port.
 """
 
 import http.client

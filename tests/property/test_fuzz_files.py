@@ -20,8 +20,8 @@ from support.importing import source_of
 from ledger.core import amounts, keys
 from ledger.core.errors import ImportRefused, InvalidInput, SettingsError
 from ledger.local.engines import values
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import condition
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.port import ApiError, TableKey
 from ledger.settings import Settings
 from ledger.settings.groups import CompactorSettings

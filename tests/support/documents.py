@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.port import TableKey
 
 KEY = TableKey(("pk", "sk"), ("S", "S"))

@@ -1,17 +1,15 @@
-"""Erasing the notes of single entries from the archive; the chain stays whole.
+"""What may go from an archive: the notes of single entries, and objects that no net leads to.
 
-The record of a reversal, or of a count (`reconcile`), is a copy of its entry in the table. The note
-is erased there, too; the record stays.
+Erasing a note leaves the chain whole: digests cover a salted hash of each note, so a segment
+without note and salt has the same digest. It replaces the former segment at the same length, so
+nothing that points to it changes. The record of a reversal, or of a count (`reconcile`), is a copy
+of its entry in the table. The note is erased there, too; the record stays.
 
-Digests cover a salted hash of each note, so a segment without note and salt has the same digest. It
-replaces the former one at the same length, so nothing that points to it changes.
-
-Removing the objects of which no net names a segment: those of folds that lost their race.
-
-A fold is signed within an hour of its object's beginning (`SIGNED_WITHIN`), so segments
-that no region's net leads to a day later never will be led to. Their entries are in another
-segment, or still in the table. If they are nowhere else, a net was lost, or is not rebuilt yet, or
-is in another table, or the archive was removed, which ended their chain: such an object stays.
+An object of which no net names a segment is of a fold that lost its race. A fold is signed within
+an hour of its object's beginning (`SIGNED_WITHIN`), so segments that no region's net leads to a day
+later never will be led to. Their entries are in another segment, or still in the table. If they are
+nowhere else, a net was lost, or is not rebuilt yet, or is in another table, or the archive was
+removed, which ended their chain: such an object stays.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

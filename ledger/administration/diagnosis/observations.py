@@ -1,7 +1,6 @@
 """The doctor's observations, as values: of each region, and of the table as a whole.
 
 A failed observation is a `FailedLook` in its place, so that one failure hides no other result.
-hides no other.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -12,7 +12,7 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterable
 from typing import Any
 
-from ledger.administration.templates.rendering import attribute, function, ref
+from ledger.administration.templates.template_text import attribute, function, ref
 
 RUNBOOKS = "deploy/runbooks"
 MINUTE_SECONDS = 60

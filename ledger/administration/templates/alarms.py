@@ -16,7 +16,7 @@ from ledger.administration.templates.alarm_parts import (
     operation_metrics,
     queue_alarm,
 )
-from ledger.administration.templates.rendering import ref
+from ledger.administration.templates.template_text import ref
 from ledger.settings import Settings
 
 MERGING = "backlog-growing"

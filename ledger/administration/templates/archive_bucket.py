@@ -9,7 +9,7 @@ Pure: no clock, no randomness, no I/O.
 from typing import Any
 
 from ledger.administration.templates.permissions import POLICY_VERSION
-from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref, sub
+from ledger.administration.templates.template_text import FORMAT_VERSION, attribute, ref, sub
 from ledger.settings import Settings
 
 FORMER_DAYS = 30

@@ -5,10 +5,10 @@ Pure: no clock, no randomness, no I/O.
 
 from typing import Any
 
-from ledger.administration.templates import rendering
+from ledger.administration.templates import template_text
 from ledger.administration.templates.permissions import POLICY_VERSION, policy_in_template
-from ledger.administration.templates.rendering import Intrinsic, attribute, ref, sub
 from ledger.administration.templates.roles import Role
+from ledger.administration.templates.template_text import Intrinsic, attribute, ref, sub
 from ledger.settings import Settings
 
 MESSAGE_SECONDS = 14 * 86_400
@@ -62,7 +62,7 @@ def alarm_topic() -> dict[str, Any]:
 
 def is_given(parameter: str) -> Intrinsic:
     """Return the condition that a parameter is not empty."""
-    return rendering.function("!Not", rendering.function("!Equals", ref(parameter), ""))
+    return template_text.function("!Not", template_text.function("!Equals", ref(parameter), ""))
 
 
 def log_group(part: str) -> dict[str, Any]:

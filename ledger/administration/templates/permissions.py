@@ -16,8 +16,8 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Callable
 from typing import Any
 
-from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.roles import Role, RoleGrant, Where, grants
+from ledger.administration.templates.template_text import FORMAT_VERSION, ref, sub
 from ledger.core.urls import S3, bucket_of
 from ledger.settings import Settings
 

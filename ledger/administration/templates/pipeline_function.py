@@ -34,9 +34,9 @@ from ledger.administration.templates.function_parts import (
     queue,
 )
 from ledger.administration.templates.permissions import POLICY_VERSION
-from ledger.administration.templates.rendering import FORMAT_VERSION, Intrinsic, attribute, ref
-from ledger.administration.templates.rendering import function as intrinsic
 from ledger.administration.templates.roles import Role
+from ledger.administration.templates.template_text import FORMAT_VERSION, Intrinsic, attribute, ref
+from ledger.administration.templates.template_text import function as intrinsic
 from ledger.settings import Settings
 from ledger.settings.pipelines import BATCH_RECORDS_MAX, PIPELINE_NAME
 from ledger.settings.variables import CONFIG_VARIABLE, PIPELINE_VARIABLE

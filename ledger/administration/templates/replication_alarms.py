@@ -31,7 +31,7 @@ from ledger.administration.templates.alarm_parts import (
     operation_metrics,
 )
 from ledger.administration.templates.function_parts import alarm_topic, is_given
-from ledger.administration.templates.rendering import FORMAT_VERSION, function, ref, sub
+from ledger.administration.templates.template_text import FORMAT_VERSION, function, ref, sub
 from ledger.core.errors import SettingsError
 from ledger.settings import Settings
 

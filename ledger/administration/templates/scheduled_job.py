@@ -24,8 +24,8 @@ from ledger.administration.templates.function_parts import (
     trust,
 )
 from ledger.administration.templates.permissions import POLICY_VERSION
-from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
 from ledger.administration.templates.roles import Role
+from ledger.administration.templates.template_text import FORMAT_VERSION, attribute, ref
 from ledger.settings import Settings
 
 PASS_SECONDS_MAX = 900

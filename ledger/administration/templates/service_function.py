@@ -19,8 +19,8 @@ from ledger.administration.templates.function_parts import (
     log_group,
     parameters,
 )
-from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
 from ledger.administration.templates.roles import Role
+from ledger.administration.templates.template_text import FORMAT_VERSION, attribute, ref
 from ledger.settings import Settings
 from ledger.settings.variables import CONFIG_VARIABLE, TOKENS_VARIABLE
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ledger.administration.templates.rendering import FORMAT_VERSION, attribute, ref
+from ledger.administration.templates.template_text import FORMAT_VERSION, attribute, ref
 from ledger.administration.warm_throughput import WarmThroughput
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import EXPIRES

@@ -1,6 +1,6 @@
 """`ledger pipeline status`: how far lanes have come, and how far behind their sources they are.
 
-The display of a lane's progress: a panel on a terminal, otherwise a line; and the summary.
+A lane's progress is a panel on a terminal, otherwise a line; a summary ends it.
 """
 
 from collections.abc import AsyncGenerator, Sequence

@@ -1,8 +1,8 @@
-"""`ledger pipeline rebuild`: give all states the current categories and measures.
+"""`ledger pipeline rebuild`, `reset`, `move-states` and `forget`: the states of a pipeline.
 
-`ledger pipeline reset`: take all records of a pipeline out of the totals, to begin again.
-
-`ledger pipeline move-states` and `forget`: where states are kept, and for how long.
+`rebuild` gives all states the current categories and measures. `reset` takes all records of a
+pipeline out of the totals, to begin again. `move-states` and `forget` say where states are kept,
+and for how long.
 """
 
 import sys

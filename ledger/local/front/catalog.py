@@ -3,9 +3,8 @@
 Both engines hold items only; what DescribeTable and its like answer is kept here, so both behave
 alike. Version 2019.11.21 of global tables: replicas are added and removed by UpdateTable; a new
 replica is CREATING for a while, and the table UPDATING; deletion protection, point-in-time
-recovery and tags belong to one replica, time to live and streams to the whole table.
-
-The catalog as values that can be kept, and made again from them.
+recovery and tags belong to one replica, time to live and streams to the whole table. A catalog is
+kept as plain values, and made again from them.
 
 Pure: no clock, no randomness, no I/O.
 """

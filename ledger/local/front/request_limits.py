@@ -1,15 +1,11 @@
-"""Limits of length and depth of expressions and documents, checked before any engine parses them.
+"""Limits of requests, expressions, documents and tokens, checked before any engine is asked.
 
-Source: Amazon DynamoDB Developer Guide, "Constraints in Amazon DynamoDB": an expression has at
+Sources: Amazon DynamoDB Developer Guide, "Constraints in Amazon DynamoDB": an expression has at
 most 4 KB and 300 operators or functions, IN at most 100 operands, and attributes are nested up to
 32 levels deep. How these are counted, the rule of parentheses and the messages are those of
 DynamoDB Local, AWS's own engine: `=` of SET and the AND of BETWEEN are no operators, and a scalar
-is a level of its own.
-
-Limits of requests and idempotency tokens, checked before any engine is asked.
-
-Source: Amazon DynamoDB API Reference: BatchWriteItem, BatchGetItem, TransactWriteItems,
-TransactGetItems.
+is a level of its own. Amazon DynamoDB API Reference: BatchWriteItem, BatchGetItem,
+TransactWriteItems, TransactGetItems.
 
 Pure: no clock, no randomness, no I/O.
 """

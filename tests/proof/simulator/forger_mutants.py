@@ -1,6 +1,6 @@
 """Mutants of signed nets, and the code that they put in place of production code."""
 
-from ledger.administration import net_signing
+from ledger.administration import net_signer
 from ledger.core.entry import FAULT, Item, net_of
 from ledger.core.signatures import SIGNATURE, NetKeys
 from ledger.core.values import NetChange
@@ -73,7 +73,7 @@ FORGER_MUTANTS = (
         "where signatures are required, `ledger table sign` signs what a former key signed alone",
         "the same, at the next change of keys",
         24,
-        ((net_signing, "net_of", of_anyone),),
+        ((net_signer, "net_of", of_anyone),),
         worlds=is_signed,
     ),
 )

@@ -6,7 +6,7 @@ by the former key still, so there is always something to do.
 
 import anyio
 
-from ledger.administration.net_signing import NetSigner
+from ledger.administration.net_signer import NetSigner
 from ledger.contract.view import ContractView
 from ledger.core.errors import LedgerError
 from ledger.settings.live import LiveSettings

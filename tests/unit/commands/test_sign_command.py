@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.administration.net_signing import NetSigning
+from ledger.administration.net_signer import NetSigning
 from ledger.commands.contract import _show
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.administration.templates import pipeline_template
 from ledger.administration.templates.pipeline_function import RETENTION_HOURS_MIN
-from ledger.administration.templates.rendering import Intrinsic
+from ledger.administration.templates.template_text import Intrinsic
 from ledger.settings import Settings
 from ledger.settings.pipelines import BATCH_RECORDS_MAX
 

@@ -18,8 +18,8 @@ from ledger.administration.templates import (
     replication_template,
     table_template,
 )
-from ledger.administration.templates.rendering import Intrinsic
 from ledger.administration.templates.table import Extras
+from ledger.administration.templates.template_text import Intrinsic
 from ledger.commands.deploy import app
 from ledger.core.errors import InvalidInput, LedgerError, SettingsError
 from ledger.local.front import dispatch

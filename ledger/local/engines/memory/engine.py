@@ -12,8 +12,8 @@ from ledger.core.capacity import read_units
 from ledger.local.engines import values
 from ledger.local.engines.memory import pages, writes
 from ledger.local.engines.memory import writes as transactions
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.documents import at, projection
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.memory.items import TableItems
 from ledger.local.engines.memory.writes import refuse_legacy
 from ledger.local.engines.port import ApiError, EngineAnswer, Image, ItemChange, TableKey, invalid

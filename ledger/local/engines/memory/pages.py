@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.core.capacity import read_units
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import Condition, condition
 from ledger.local.engines.memory.expressions.documents import Projection, projection
 from ledger.local.engines.memory.expressions.key_conditions import key_condition
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.memory.items import Stored, TableItems
 from ledger.local.engines.memory.writes import checked_key, refuse_legacy
 from ledger.local.engines.port import Image, invalid

@@ -1,15 +1,9 @@
-"""Writes to single items, decided before anything is written.
+"""Writes, alone or in a transaction, decided before anything is written.
 
-Every write, alone or inside a transaction, is first turned into an `Intent`: the item before, the
-item after, and whether its condition held. The caller then commits all intents or none, so
-there is nothing to undo.
-
-Checks of fields that several operations have.
-
-TransactWriteItems: all intents are computed first, then all are committed or none.
-
-No two actions of a transaction may name one item, so each sees exactly the state before the
-transaction: nothing has to be copied, and nothing undone.
+Every write is first turned into an `Intent`: the item before, the item after, and whether its
+condition held. The caller then commits all intents or none, so there is nothing to undo. No two
+actions of a transaction may name one item, so each sees exactly the state before the transaction,
+and nothing has to be copied.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -20,8 +14,8 @@ from typing import Any
 
 from ledger.core.capacity import item_size, write_units
 from ledger.local.engines import values
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import Condition, condition
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.memory.expressions.syntax import Steps
 from ledger.local.engines.memory.expressions.updates import update as update_expression
 from ledger.local.engines.memory.items import Place, Stored, TableItems

@@ -2,5 +2,5 @@
 
 ::
 
-    text -> syntax -> trees -> binding -> conditions, updates, projections, key_conditions
+    text -> syntax -> trees -> placeholders -> conditions, updates, projections, key_conditions
 """

@@ -10,8 +10,8 @@ from typing import Any
 from ledger.core import amounts
 from ledger.local.engines.memory.expressions import syntax
 from ledger.local.engines.memory.expressions import syntax as trees
-from ledger.local.engines.memory.expressions.binding import Placeholders, check_scalar_keys
 from ledger.local.engines.memory.expressions.documents import at, same
+from ledger.local.engines.memory.expressions.placeholders import Placeholders, check_scalar_keys
 from ledger.local.engines.memory.expressions.syntax import (
     ComparisonTree,
     FunctionCall,

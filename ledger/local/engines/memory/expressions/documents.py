@@ -1,6 +1,4 @@
-"""The value at a path of an item, and whether two attribute values are the same.
-
-Projections: the attributes that an answer shows.
+"""The value at a path of an item, the same value twice, and the attributes that an answer shows.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.local.engines.memory.expressions import syntax
-from ledger.local.engines.memory.expressions.binding import (
+from ledger.local.engines.memory.expressions.placeholders import (
     Placeholders,
     check_apart,
     check_scalar_keys,

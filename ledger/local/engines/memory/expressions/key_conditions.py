@@ -9,7 +9,7 @@ from typing import Any
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions import conditions, syntax
 from ledger.local.engines.memory.expressions import syntax as trees
-from ledger.local.engines.memory.expressions.binding import Placeholders, check_scalar_keys
+from ledger.local.engines.memory.expressions.placeholders import Placeholders, check_scalar_keys
 from ledger.local.engines.memory.expressions.syntax import (
     ComparisonTree,
     FunctionCall,

@@ -1,10 +1,8 @@
-"""The grammar of expressions: text in, trees out.
+"""The grammar of expressions: text in, trees out; `placeholders` fills the trees in.
 
 Source: Amazon DynamoDB Developer Guide, "Condition and filter expressions, operators, and
 functions" and "Update expressions"; where that says nothing, AWS's own DynamoDB Local, against
 which tests/conformance holds it.
-
-What expressions consist of, as `syntax` reads them and `binding` fills them in.
 
 Pure: no clock, no randomness, no I/O.
 """

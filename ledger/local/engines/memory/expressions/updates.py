@@ -16,13 +16,13 @@ from ledger.core.amounts import EXACT
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions import syntax
 from ledger.local.engines.memory.expressions import syntax as trees
-from ledger.local.engines.memory.expressions.binding import (
+from ledger.local.engines.memory.expressions.conditions import KINDS, check_kinds
+from ledger.local.engines.memory.expressions.documents import at, depth, part
+from ledger.local.engines.memory.expressions.placeholders import (
     Placeholders,
     check_apart,
     check_scalar_keys,
 )
-from ledger.local.engines.memory.expressions.conditions import KINDS, check_kinds
-from ledger.local.engines.memory.expressions.documents import at, depth, part
 from ledger.local.engines.memory.expressions.syntax import (
     Action,
     FunctionCall,

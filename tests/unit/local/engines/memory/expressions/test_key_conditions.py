@@ -1,8 +1,8 @@
 import pytest
 from support.documents import KEY
 
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.key_conditions import key_condition
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.memory.items import SortRange
 from ledger.local.engines.port import ApiError
 

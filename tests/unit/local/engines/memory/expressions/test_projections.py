@@ -1,8 +1,8 @@
 import pytest
 from support.documents import ITEM, KEY, NAMES
 
-from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.documents import projection
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.port import ApiError, Image
 
 INNER = {"M": {"z": {"S": "q"}}}

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from support.ledgers import AWAY, HOME, make_settings, net
 
-from ledger.administration.net_signing import NetSigner, NetSigning
+from ledger.administration.net_signer import NetSigner, NetSigning
 from ledger.core.entry import Item
 from ledger.core.errors import HomeMoving, InvalidInput, Throttled
 from ledger.core.signatures import NetKeys

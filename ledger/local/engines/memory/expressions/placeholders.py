@@ -1,8 +1,7 @@
 """The names and values of a request, put into the trees of its expressions.
 
-The words that expressions must not use as names without a placeholder, in any case.
-
-Source: Amazon DynamoDB Developer Guide, "Reserved words in DynamoDB".
+A reserved word, in any case, must stand behind a placeholder. Source: Amazon DynamoDB Developer
+Guide, "Reserved words in DynamoDB".
 
 Pure: no clock, no randomness, no I/O.
 """

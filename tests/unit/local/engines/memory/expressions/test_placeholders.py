@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.placeholders import Placeholders
 from ledger.local.engines.port import ApiError
 
 
