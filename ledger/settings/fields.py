@@ -4,18 +4,18 @@ Durations given as text outside of a settings file, such as options of commands.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.errors import InvalidInput
-from ledger.settings.given import TracingName, TransportName
 from ledger.settings.groups import (
     READ_KEYS_MAX,
     CacheSettings,
     CompactorSettings,
     Count,
+    Group,
     PositiveSeconds,
     Region,
     Seconds,
@@ -28,6 +28,10 @@ from ledger.settings.groups import (
 from ledger.settings.pattern_groups import Budgets, Periods
 from ledger.settings.pipelines import Pipelines, PipelineSettings
 
+TransportName = Literal["aiobotocore", "lean"]
+"""The transport of requests."""
+TracingName = Literal["off", "on", "counters"]
+"""Whether spans are made, and whether they name counters."""
 AWS_SIGNATURE_SECONDS = 900.0
 """How long DynamoDB accepts a signature: it refuses one of another time with "(... - 15 min.)" or
 "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
@@ -97,10 +101,8 @@ def _write_deadline(values: Mapping[str, Any]) -> float:
     return float(min(WRITE_DEADLINE_SECONDS_MAX, values["retry_horizon"]))
 
 
-class SettingsFields(BaseModel):
+class SettingsFields(Group):
     """What can be set; `ledger.settings.model.Settings` checks it as a whole."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     table: str = "ledger"
     """The name of the table, the same in every region."""
@@ -126,16 +128,16 @@ class SettingsFields(BaseModel):
     signatures: SignatureSettings = SignatureSettings()
     compactor: CompactorSettings = CompactorSettings()
     pipeline: PipelineSettings = PipelineSettings()
-    pipelines: Pipelines = {}
+    pipelines: Pipelines = Field(default={})
     """Further pipelines by their names, each in the form of `pipeline`."""
     combine: tuple[str, ...] = ()
-    shards: dict[str, ShardSteps] = {}
+    shards: dict[str, ShardSteps] = Field(default={})
     unmerged: tuple[str, ...] = ()
-    periods: Periods = {}
+    periods: Periods = Field(default={})
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
-    budgets: Budgets = {}
-    watches: Watches = {}
+    budgets: Budgets = Field(default={})
+    watches: Watches = Field(default={})
 
 
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -29,14 +29,6 @@ from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
 from ledger.core.watches import NAME_BYTES_MAX, Watch
-from ledger.settings.given import (
-    CacheGiven,
-    CompactorGiven,
-    ShardStepGiven,
-    SignaturesGiven,
-    WatchGiven,
-    WriterGiven,
-)
 from ledger.settings.sources import (
     CONSTANT,
     Broken,
@@ -144,20 +136,24 @@ Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
 CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 
 
+Made = TypeVar("Made")
+
+
 class RefusingType(ModelType):
     """The type of groups: a group made in code that breaks a rule raises our error.
 
-    In a mapping of settings the whole reports the place.
+    In a mapping of settings the whole reports the place. Type checkers take any values by name for
+    a group, since `settle="20m"` is read as 1,200 seconds; making the group checks them.
     """
 
-    def __call__(self, *args: Any, **given: Any) -> Any:
+    def __call__(self: type[Made], *args: Any, **given: Any) -> Made:
         """Make a group.
 
         Raises:
             SettingsError: a rule is broken; `problems` has all that were found.
         """
         try:
-            return super().__call__(*args, **given)
+            return super().__call__(*args, **given)  # type: ignore[no-any-return, misc]
         except ValidationError as error:
             raise settings_error(
                 problems_of(error, cast("type[BaseModel]", self)), Sources()
@@ -238,10 +234,6 @@ class CacheSettings(Group):
     region an entry may arrive at any age, and nothing in the table shows that none is under way.
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[CacheGiven]) -> None: ...
-
     max_age: Seconds = 1.0
     counters_max: Count = 10_000
     stale_max: Seconds = 0.0
@@ -255,10 +247,6 @@ class WriterSettings(Group):
     strict writer allows; see `ledger.writes.insert_store`.
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[WriterGiven]) -> None: ...
-
     linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
     in_flight: Count = constant(8)
     queue_max: Count = 10_000
@@ -271,10 +259,6 @@ class SignatureSettings(Group):
     See `ledger.core.signatures`. `keys` is a file of keys, which compactors and readers hold, and
     writers do not; `keys_env` names an environment variable with the same lines instead.
     """
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[SignaturesGiven]) -> None: ...
 
     keys: Annotated[str, Field(min_length=1)] | None = None
     keys_env: Annotated[str, Field(min_length=1)] | None = None
@@ -317,10 +301,6 @@ SLICES_MAX = 64
 
 class CompactorSettings(Group):
     """When and how much the compactor merges."""
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[CompactorGiven]) -> None: ...
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
     lease: PositiveSeconds = 30.0
@@ -385,10 +365,6 @@ Bound = Annotated[Decimal, BeforeValidator(_bound)]
 class WatchSettings(Group):
     """A bound on the totals of the counters of a pattern; see `ledger/watches/README.md`."""
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[WatchGiven]) -> None: ...
-
     counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
     """The pattern of the counters."""
     below: Bound | None = None
@@ -413,10 +389,6 @@ class WatchSettings(Group):
 
 class ShardStep(Group):
     """A number of shards of a counter, and from when on; a number alone is a step for all time."""
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[ShardStepGiven]) -> None: ...
 
     count: Annotated[Count, Field(le=SHARDS_MAX)]
     """How many shards the counter's changes may use; no fewer than in the step before."""

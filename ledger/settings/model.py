@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -30,7 +30,6 @@ from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.core.urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
-from ledger.settings.given import SettingsChanges, SettingsGiven
 from ledger.settings.groups import (
     Region,
     ShardSteps,
@@ -76,14 +75,10 @@ class Settings(SettingsFields):
         SettingsError: a rule is broken; `problems` has all that were found.
     """
 
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[SettingsGiven]) -> None: ...
-
     _terms: Terms | None = PrivateAttr(None)
 
     @classmethod
-    def load(cls, path: str | Path | None = None, **overrides: Unpack[SettingsChanges]) -> Self:
+    def load(cls, path: str | Path | None = None, **overrides: Any) -> Self:
         """Read the settings: `overrides`, then `LEDGER_*` variables, then the file.
 
         The file is `path`, else the one that LEDGER_CONFIG names, else ./regions.yaml, which may be
@@ -105,7 +100,7 @@ class Settings(SettingsFields):
                 raise settings_error(problems_of(error.__cause__, cls), sources) from None
             raise
 
-    def replace(self, **overrides: Unpack[SettingsChanges]) -> Self:
+    def replace(self, **overrides: Any) -> Self:
         """Return the same settings with `overrides`, all rules checked again.
 
         A mapping for a group, such as `cache`, changes only the fields that it names. Values that
@@ -116,7 +111,7 @@ class Settings(SettingsFields):
         """
         return type(self)(**self._with(overrides))
 
-    def elsewhere(self, **overrides: Unpack[SettingsChanges]) -> Self:
+    def elsewhere(self, **overrides: Any) -> Self:
         """Return the same settings with `overrides`, for the regions that the table has by now.
 
         As `replace`; but homes of a pipeline's records may be regions that are gone.

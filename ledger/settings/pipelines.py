@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ledger.core.sums import SLOTS_MAX
-from ledger.settings.given import PipelineGiven
 from ledger.settings.groups import (
     Count,
     Group,
@@ -111,10 +110,6 @@ class PipelineSettings(Group):
     category, unless `slots` spread them. `adapt` names a function that converts each record before
     it is read (`ledger.pipeline.core.record_adapter`).
     """
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **given: Unpack[PipelineGiven]) -> None: ...
 
     name: str = ""
     """Is part of every key of the pipeline; up to 32 of the characters a-z 0-9 -."""

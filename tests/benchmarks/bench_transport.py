@@ -24,7 +24,7 @@ from lab.harness.processes import spare_cores
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.settings.given import TransportName
+from ledger.settings.fields import TransportName
 from ledger.store.connections import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query

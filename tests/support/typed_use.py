@@ -1,6 +1,7 @@
 """Settings made in code, as documented: what type checkers must accept, without plugins."""
 
 from decimal import Decimal
+from typing import assert_type
 
 from ledger import (
     CacheSettings,
@@ -37,8 +38,10 @@ settings = Settings(
     },
     pipeline=PipelineSettings(reduce_every="1s", keep_states=None),
 )
-seconds: float = settings.settle
-again: Settings = settings.replace(settle="25m", cache={"max_age": "1s"})
+again = settings.replace(settle="25m", cache={"max_age": "1s"})
+assert_type(again, Settings)
+assert_type(again.settle, float)
+assert_type(PipelineSettings(reduce_every="1s").reduce_every, float)
 
 
 async def use() -> None:

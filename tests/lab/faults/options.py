@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from ledger.demo.harness.options import JsonFile, LabOptions, Seed
-from ledger.settings.given import TransportName
+from ledger.settings.fields import TransportName
 
 SECONDS_A_MINUTE = 60.0
 

@@ -27,7 +27,12 @@ HEAD = f"""\
 [`regions.yaml`](../../../regions.yaml) is a file of settings with every default. Each setting is an
 environment variable, too: `{PREFIX}TABLE` sets `table`, and `{PREFIX}CACHE{NESTING}MAX_AGE` sets
 `max_age` of `cache`. A list or a mapping is JSON. A variable counts more than
-the file. In code `Settings(...)` reads neither.
+the file.
+
+In code `Settings(...)` reads neither. It takes the same values by name, as in
+`Settings(regions={{"eu-west-1": None}}, settle="20m", cache={{"max_age": "500ms"}})`. The
+constructor checks the values that you give; a type checker takes any. Of a value that you read, a
+type checker knows the type.
 
 A duration is a number of seconds, or text such as 250ms, 20s, 15m, 5h or 1d, up to 36525d. A
 default that *follows* from other settings is shown for a file that names one region alone.

@@ -14,7 +14,7 @@ from support.wire import TRANSPORTS, open_wire
 
 from ledger.core.errors import SignedTooLate
 from ledger.settings import Settings
-from ledger.settings.given import TransportName
+from ledger.settings.fields import TransportName
 from ledger.store.conditions import Absent
 from ledger.store.connections import open_store
 from ledger.store.dynamodb import signature_age
