@@ -4,7 +4,7 @@ A hold is an entry that counts at once, for the amount held. It is resolved by o
 item, in its region, on condition that it exists and is not resolved: so it is settled once, however
 late a second comes, and no clock decides. Who may write what beside it:
 
-- its owner, while the grant is open and by a request signed in time (`spends.may_send`): the entry
+- its owner, while the grant is open and by a request signed in time (`Spending.until`): the entry
   alone. A difference goes back to the grant's remainder once the update is known to be applied;
   what it comes to more is taken from the remainder first.
 - anybody else, or the owner later: one transaction with the rights item (`charge_apart`) of each

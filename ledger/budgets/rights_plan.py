@@ -154,29 +154,6 @@ def close(rights: Rights, version: int, spent: SpendPlan) -> Rights | GrantGone:
     return following(rights, grants=shrunk)
 
 
-def renew(
-    rights: Rights,
-    version: int,
-    spent: SpendPlan,
-    *,
-    amount: Decimal,
-    since: int,
-    expires: int,
-    token: str,
-    counter: str = "",
-) -> Rights | TooFewRights | Crowded | GrantGone:
-    """Close a grant and take another, in one write; the new one is named by the version returned.
-
-    Raises:
-        InvalidInput: as `close` and `take`.
-    """
-    closed = close(rights, version, spent)
-    if isinstance(closed, GrantGone):
-        return closed
-    at_once = replace(closed, version=rights.version)
-    return take(at_once, amount, since=since, expires=expires, token=token, counter=counter)
-
-
 def top_up(
     rights: Rights, version: int, amount: Decimal, *, expires: int
 ) -> Rights | TooFewRights | GrantGone:

@@ -17,11 +17,10 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal, get_args
 
-from ledger.budgets.rights import NO_GRANT, Account, Grant, GrantName, Rights
+from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights
 from ledger.core import amounts
 from ledger.core.entry import (
     ADJUSTED,
@@ -35,7 +34,6 @@ from ledger.core.entry import (
     number_of,
     spending_attributes,
 )
-from ledger.core.ids import EPOCH
 from ledger.core.values import Spending, names_no_grant
 from ledger.store.conditions import Condition, Equals
 
@@ -179,14 +177,6 @@ def charge_unagreed(spends: Iterable[SpendRecord], name: GrantName) -> Decimal:
         AmountOverflow: it does not fit in 38 digits.
     """
     return charge_of((spend for spend in spends if spend.amount > 0), name)
-
-
-def may_send(grant: Grant, signed_at: datetime) -> bool:
-    """Return whether a request that names the grant may be sent, by its signature's own date.
-
-    To be looked at after signing: a process that freezes before it would sign too late.
-    """
-    return signed_at <= EPOCH + timedelta(seconds=grant.expires)
 
 
 def agree(name: GrantName, views: Mapping[str, Sequence[SpendRecord]]) -> bool:

@@ -9,7 +9,6 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 
 from ledger.core.errors import InvalidCounter, InvalidEntry, InvalidInput
@@ -205,8 +204,3 @@ def generation_of(sort_key: str) -> int | None:
 def _generation_in(sort_key: str) -> int | None:
     found = _NET.fullmatch(sort_key)
     return int(found[1]) or None if found else None
-
-
-def highest_generation(sort_keys: Iterable[str]) -> int | None:
-    """Return the generation of the net change that counts among items; None without one."""
-    return max(filter(None, map(generation_of, sort_keys)), default=None)

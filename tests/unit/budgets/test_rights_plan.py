@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -101,26 +102,17 @@ def test_a_grant_under_which_more_was_given_back_than_spent_is_credited_once_it_
 
 def test_a_renewal_is_one_write() -> None:
     """It closes one grant and names another by the next version."""
-    terms = {"since": 50, "expires": 110, "token": "me again"}
-    renewed = rights_plan.renew(
-        _granted(10),
-        2,
-        SpendPlan(D(3), is_sure=True),
-        amount=D(7),
-        **terms,  # type: ignore[arg-type]
-    )
+    steps: list[rights_plan.Step] = [
+        partial(rights_plan.close, version=2, spent=SpendPlan(D(3), is_sure=True)),
+        partial(rights_plan.take, amount=D(7), since=50, expires=110, token="me again"),
+    ]
+    renewed = rights_plan.in_one_write(_granted(10), steps)
     assert isinstance(renewed, Rights)
     assert renewed.version == 3
     assert renewed.charged == 3
     assert renewed.available == 0
     assert renewed.grants == {3: Grant(D(7), 50, 110, "me again")}
-    assert rights_plan.renew(
-        renewed,
-        2,
-        SpendPlan(D(0), is_sure=True),
-        amount=D(7),
-        **terms,  # type: ignore[arg-type]
-    ) == GrantGone(2)
+    assert rights_plan.in_one_write(renewed, steps) == GrantGone(2)
 
 
 @pytest.mark.parametrize(("date", "is_over"), [(60, False), (971, False), (972, True)])

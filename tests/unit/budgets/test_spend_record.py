@@ -1,7 +1,6 @@
 """What an entry says of its grants, and when it may be folded."""
 
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,6 @@ from ledger.budgets.rights import Account, Grant, GrantName, Rights
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.entry import entry_item, entry_of
 from ledger.core.errors import DamagedItem
-from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
 
 HERE, THERE = Account("us-east-1"), Account("eu-west-1")
@@ -78,13 +76,6 @@ def test_what_gives_back_is_not_credited_before_regions_agree() -> None:
     """Under a key that was used in two regions at once both would credit it."""
     back = replace(SPEND, amount=D("-0.5"))
     assert spend_record.charge_unagreed([SPEND, back], NAME) == 3
-
-
-def test_a_request_is_sent_until_the_grant_expires() -> None:
-    """By its signature's own date: a later one could land after the grant was closed."""
-    at = EPOCH + timedelta(seconds=160)
-    assert spend_record.may_send(GRANT, at)
-    assert not spend_record.may_send(GRANT, at + timedelta(microseconds=1))
 
 
 def test_regions_agree_once_all_show_the_same_entries() -> None:

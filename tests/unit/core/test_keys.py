@@ -147,21 +147,6 @@ def test_a_generation_has_four_digits(generation: int) -> None:
         keys.net_sort_key(generation)
 
 
-@pytest.mark.parametrize(
-    ("sort_keys", "generation"),
-    [
-        ([], None),
-        (["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", "~net", "~net#00010"], None),
-        (["~net#0002", "~net#0010", "~net#0009"], 10),
-        (["~net#0000"], None),
-    ],
-    ids=["none", "no net", "several", "zero"],
-)
-def test_the_highest_generation_counts(sort_keys: list[str], generation: int | None) -> None:
-    """Of the nets among items the one of the highest generation is the net."""
-    assert keys.highest_generation(sort_keys) == generation
-
-
 def test_net_changes_sort_after_every_entry_and_by_generation() -> None:
     """In order of bytes, entries come first, then net changes from generation 1 up."""
     order = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ledger.budgets import rights_plan
@@ -99,9 +99,11 @@ class Book:
     def renew(self, number: int, version: int, spent: int, unsure: int, amount: int) -> int:
         """Return the item after its owner closes a grant and takes another in one write."""
         known = self.rules.spent(Decimal(spent), Decimal(unsure))
-        return self._made(
-            rights_plan.renew(self[number], version, known, amount=Decimal(amount), **_TERMS)
-        )
+        steps: list[rights_plan.Step] = [
+            partial(rights_plan.close, version=version, spent=known),
+            partial(rights_plan.take, amount=Decimal(amount), **_TERMS),
+        ]
+        return self._made(rights_plan.in_one_write(self[number], steps))
 
     def top_up(self, number: int, version: int) -> int:
         """Return the item after a grant has grown by 1, and goes on."""

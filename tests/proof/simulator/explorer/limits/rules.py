@@ -5,7 +5,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.budgets import lost_stake, rights_plan, spend_record
@@ -13,6 +13,7 @@ from ledger.budgets.lost_stake import LostStake
 from ledger.budgets.rights import Account, Grant, Rights, condition_of
 from ledger.budgets.rights_plan import Crowded, GrantGone, SpendPlan, TooFewRights
 from ledger.budgets.spend_record import SpendRecord, View
+from ledger.core.ids import EPOCH
 from ledger.store.conditions import Condition
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-south-1")
@@ -26,6 +27,11 @@ def _spent(amount: Decimal, unsure: Decimal) -> SpendPlan:
 def _take_up(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
     del read
     return rights_plan.take_up(rights, giver)
+
+
+def _send_in_time(grant: Grant, signed_at: datetime) -> bool:
+    """Return whether a request that names the grant may be sent, by its signature's own date."""
+    return signed_at <= EPOCH + timedelta(seconds=grant.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class Rules:
     )
     mint_again: Callable[[Rights, Account, Decimal], Rights | None] = lost_stake.mint_again
     condition: Callable[[Rights], Condition | None] = condition_of
-    may_send: Callable[[Grant, datetime], bool] = spend_record.may_send
+    may_send: Callable[[Grant, datetime], bool] = _send_in_time
     may_fold: Callable[[SpendRecord, Mapping[str, View]], bool] = spend_record.may_fold
 
 
