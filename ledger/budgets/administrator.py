@@ -6,6 +6,7 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.budgets import rights_plan
+from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.budget_state import BudgetState, state_of, with_shares
 from ledger.budgets.calendar import Window, checked_budget, rule_of, whole_seconds, window_of
 from ledger.budgets.half_applied_changes import target_of
@@ -23,15 +24,7 @@ from ledger.budgets.limit_windows import (
 from ledger.budgets.lost_stake import reclaimed_in
 from ledger.budgets.raise_ids import Knows, checked_id, is_made, remember_raise
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import (
-    Account,
-    Rights,
-    account_in,
-    checked_amount,
-    is_rights,
-    rights_of,
-    write_of,
-)
+from ledger.budgets.rights import Account, Rights, account_in, is_rights, rights_of, write_of
 from ledger.budgets.rights_items import RightsView, budget_of, scanned
 from ledger.core import amounts
 from ledger.core.contract import NO_HOME

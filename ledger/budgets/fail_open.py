@@ -18,10 +18,11 @@ from itertools import islice
 
 import anyio
 
+from ledger.budgets.amount_rules import fits
 from ledger.budgets.calendar import Window
 from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights, fits, write_of
+from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights, write_of
 from ledger.budgets.rights_items import RightsView
 from ledger.budgets.rights_plan import charge
 from ledger.budgets.rolling_limits import dated

@@ -22,6 +22,7 @@ from typing import TypeVar
 import anyio
 
 from ledger.budgets import rights_plan
+from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.balance import PERIOD_SECONDS, elsewhere, transfers
 from ledger.budgets.calendar import Window, whole_seconds
 from ledger.budgets.grant_allowance import (
@@ -37,7 +38,7 @@ from ledger.budgets.grant_allowance import (
 from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.limit_windows import BudgetLimit
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import GrantName, Rights, checked_amount
+from ledger.budgets.rights import GrantName, Rights
 from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.budgets.rights_items import RightsView
 from ledger.budgets.rights_plan import Crowded, GrantGone, TooFewRights

@@ -22,17 +22,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 from ledger.budgets import rolling_limits
+from ledger.budgets.amount_rules import check_settled
 from ledger.budgets.grant_allowance import quantum_of
-from ledger.budgets.rights import (
-    NO_GRANT,
-    Account,
-    GrantName,
-    LateCharge,
-    Rights,
-    check_settled,
-    noted,
-    write_of,
-)
+from ledger.budgets.rights import NO_GRANT, Account, GrantName, LateCharge, Rights, noted, write_of
 from ledger.budgets.rights_plan import TooFewRights, adjust
 from ledger.budgets.spend_record import (
     Resolution,
@@ -71,7 +63,7 @@ class HoldResolution:
         """Check that it can be charged to a budget of this limit, the highest that is known.
 
         Raises:
-            AmountOverflow: as `rights.check_settled`.
+            AmountOverflow: as `amount_rules.check_settled`.
         """
         if not self.is_within_held:
             check_settled(self.after.amount, self.before.amount, limit)

@@ -26,6 +26,7 @@ from ledger.budgets import (
     reclaim,
     rights_plan,
 )
+from ledger.budgets.amount_rules import GROWTH_DIGITS, checked_amount, fits
 from ledger.budgets.calendar import Window
 from ledger.budgets.initial_shares import first_rights, weighed
 from ledger.budgets.limit_change import LimitChange, change_now
@@ -41,7 +42,7 @@ from ledger.budgets.limit_target import LimitTarget
 from ledger.budgets.limit_windows import BudgetLimit, limit_write
 from ledger.budgets.raise_ids import checked_id, is_made, remember_raise
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import GROWTH_DIGITS, Rights, checked_amount, fits, write_of
+from ledger.budgets.rights import Rights, write_of
 from ledger.core import amounts
 from ledger.core.errors import (
     AmountOverflow,

@@ -23,15 +23,15 @@ limit in between.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ledger.budgets.rights import Account, Rights, added, following
 from ledger.budgets.rolling_limits import LASTING, lasting
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import ContractChangeRefused, InvalidInput
 
 _ZERO = Decimal(0)
 
@@ -82,6 +82,11 @@ def named_by(items: Iterable[Rights]) -> set[Account]:
     return {account for item in items for account in (item.account, *item.sent, *item.taken)}
 
 
+def accounts_of(spends: Iterable[SpendRecord], counter: str) -> set[Account]:
+    """Return the accounts of a budget's grants that entries name."""
+    return {name.account for spend in spends for name in spend.grants if name.budget == counter}
+
+
 def unreclaimed(
     items: Iterable[Rights], named: Iterable[Account], *, keeps: Callable[[Account], bool]
 ) -> list[Account]:
@@ -100,6 +105,14 @@ def cut_off(rights: Rights, lost: Account) -> Rights | None:
         return None
     cut = {**rights.cut, lost: rights.taken.get(lost, _ZERO)}
     return following(rights, cut=cut)
+
+
+def cut_off_all(item: Rights, accounts: Iterable[Account]) -> Rights | None:
+    """Return an item that takes up nothing more of these accounts; None if it does already."""
+    after = item
+    for account in accounts:
+        after = replace(cut_off(after, account) or after, version=item.version)
+    return replace(after, version=item.version + 1) if after != item else None
 
 
 def stake_of(
@@ -142,6 +155,38 @@ def stake_of(
         entries=_uncharged(base, spends, budget),
         lasting=lasting(base),
     )
+
+
+def debt_of(stakes: Mapping[Account, LostStake]) -> tuple[Account, str] | None:
+    """Return an account that spent more than it had, and how much; None if there is none.
+
+    It had spent of what others sent it. Minted again before that is charged, that would be spent
+    twice.
+    """
+    owing = ((one, stake.amount.copy_negate()) for one, stake in stakes.items() if stake.amount < 0)
+    return next(((account, amounts.to_text(owed)) for account, owed in owing), None)
+
+
+def check_resolved_alike(
+    lost: Collection[Account], spends: Iterable[SpendRecord], counter: str
+) -> None:
+    """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
+
+    As open it would be charged here, and as resolved by the entry that a pass brings to all: what
+    was held, and given back, would be lost for good.
+
+    Raises:
+        ContractChangeRefused: one is.
+    """
+    shown: dict[str, SpendRecord] = {}
+    for spend in spends:
+        known = shown.setdefault(spend.id, spend)
+        if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
+            raise ContractChangeRefused(
+                f"entry {spend.id} of budget {counter!r} is resolved in one region and open in"
+                " another: `compactor run --once --search` brings what has arrived to all, then run"
+                " this again"
+            )
 
 
 def _uncharged(base: Rights, spends: Iterable[SpendRecord], budget: str) -> Decimal:

@@ -9,7 +9,7 @@ An operator's decision, never automatic. Each step may be repeated, by anybody.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -18,7 +18,10 @@ from ledger.budgets.calendar import window_in
 from ledger.budgets.grant_closing import RegionViews, all_spends
 from ledger.budgets.lost_stake import (
     LostStake,
-    cut_off,
+    accounts_of,
+    check_resolved_alike,
+    cut_off_all,
+    debt_of,
     is_reclaimed,
     mint_again,
     named_by,
@@ -30,7 +33,6 @@ from ledger.budgets.rights_items import read_local_rights, read_rights
 from ledger.budgets.rights_plan import create
 from ledger.budgets.rolling_limits import dated, has_returned, margin_of, roll_forward
 from ledger.budgets.spend_record import SpendRecord
-from ledger.core import amounts
 from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.runtime.tasks import run_requests
@@ -85,7 +87,7 @@ async def stakes_of(
     await check_lost(regions, lost)
     found = (await lost_spends(regions) if spends is None else spends).get(counter, ())
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, [lost], shown, shares or {}, _named(found, counter))
+    accounts = _lost_accounts(regions, [lost], shown, shares or {}, accounts_of(found, counter))
     return _stakes(regions, counter, accounts, _as_cut(regions, accounts, shown), found)
 
 
@@ -117,18 +119,18 @@ async def reclaim_lost(
     """
     await check_lost(regions, lost)
     entries = (await lost_spends(regions) if spends is None else spends).get(counter, ())
-    named = _named(entries, counter)
+    named = accounts_of(entries, counter)
     shown = await _shown(regions, counter)
     accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
     if not accounts:
         return {}
-    _check_resolved_alike(accounts, entries, counter)
+    check_resolved_alike(accounts, entries, counter)
     own = _own(regions, shown)
     home = account_in(regions.terms.home, regions.terms)
     if home not in {item.account for item in own}:
         own.append(await _made_at_home(regions, counter, shares))
     for item in own:
-        await _change(regions, counter, item.account, partial(_cut, accounts=accounts))
+        await _change(regions, counter, item.account, partial(cut_off_all, accounts=accounts))
     shown = await _shown(regions, counter)
     again = await _put_again(regions, counter, accounts, shown)
     _check_cut(shown, own, accounts, counter)
@@ -140,7 +142,7 @@ async def reclaim_lost(
     found = _stakes(regions, counter, accounts, shown, entries)
     gone = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
     others = {account: item for account, item in gone.items() if account not in accounts}
-    debt = _debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
+    debt = debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
     minted = {}
     for account, stake in sorted(found.items(), key=lambda pair: pair[1].amount):
         if debt is not None and stake.amount > 0:
@@ -165,7 +167,7 @@ async def is_all_reclaimed(
         StoreError: a region cannot be read.
     """
     shown = await _shown(regions, counter)
-    named = _named(spends.get(counter, ()), counter)
+    named = accounts_of(spends.get(counter, ()), counter)
     accounts = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
     everything = [item for items in shown.values() for item in items.values()]
     return all(is_reclaimed(everything, account) for account in accounts)
@@ -273,34 +275,11 @@ def _as_cut(regions: RegionViews, accounts: Collection[Account], shown: Shown) -
     """Return what regions show, with each item that remains as it will be cut off."""
     return {
         region: {
-            account: _cut(item, accounts) or item if regions.keeps(account) else item
+            account: cut_off_all(item, accounts) or item if regions.keeps(account) else item
             for account, item in items.items()
         }
         for region, items in shown.items()
     }
-
-
-def _debt_of(stakes: Mapping[Account, LostStake]) -> tuple[Account, str] | None:
-    """Return an account that spent more than it had, and how much; None if there is none.
-
-    It had spent of what others sent it. Minted again before that is charged, that would be spent
-    twice.
-    """
-    owing = ((one, stake.amount.copy_negate()) for one, stake in stakes.items() if stake.amount < 0)
-    return next(((account, amounts.to_text(owed)) for account, owed in owing), None)
-
-
-def _named(spends: Iterable[SpendRecord], counter: str) -> set[Account]:
-    """Return the accounts of a budget's grants that entries name."""
-    return {name.account for spend in spends for name in spend.grants if name.budget == counter}
-
-
-def _cut(item: Rights, accounts: Iterable[Account]) -> Rights | None:
-    """Return an item that takes up nothing more of these accounts; None if it does already."""
-    after = item
-    for account in accounts:
-        after = replace(cut_off(after, account) or after, version=item.version)
-    return replace(after, version=item.version + 1) if after != item else None
 
 
 def _own(regions: RegionViews, shown: Shown) -> list[Rights]:
@@ -311,28 +290,6 @@ def _own(regions: RegionViews, shown: Shown) -> list[Rights]:
         for account, item in items.items()
         if account.region == region and regions.keeps(account)
     ]
-
-
-def _check_resolved_alike(
-    lost: Collection[Account], spends: Iterable[SpendRecord], counter: str
-) -> None:
-    """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
-
-    As open it would be charged here, and as resolved by the entry that a pass brings to all: what
-    was held, and given back, would be lost for good.
-
-    Raises:
-        ContractChangeRefused: one is.
-    """
-    shown: dict[str, SpendRecord] = {}
-    for spend in spends:
-        known = shown.setdefault(spend.id, spend)
-        if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
-            raise ContractChangeRefused(
-                f"entry {spend.id} of budget {counter!r} is resolved in one region and open in"
-                " another: `compactor run --once --search` brings what has arrived to all, then run"
-                " this again"
-            )
 
 
 def _check_cut(

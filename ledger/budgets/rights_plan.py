@@ -31,10 +31,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 
+from ledger.budgets.amount_rules import GROWTH_DIGITS
 from ledger.budgets.raise_ids import remember_raise
 from ledger.budgets.rights import (
     GRANTS_MAX,
-    GROWTH_DIGITS,
     Account,
     Grant,
     LateCharge,

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
+from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.calendar import Window, checked_budget, rule_of, window_of
 from ledger.budgets.fail_open import FailOpen, FailOpenSpend, may_let_through
 from ledger.budgets.grant_allowance import Allowance, AllowanceTaken, AtHand
@@ -26,7 +27,7 @@ from ledger.budgets.grant_keeper import GrantKeeper
 from ledger.budgets.limit_change import LimitChange
 from ledger.budgets.memory_hold import LightHold
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import GrantName, checked_amount
+from ledger.budgets.rights import GrantName
 from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.budgets.spend_request import Granted, Refused, SpendOutcome, SpendRequest
 from ledger.core import amounts, keys

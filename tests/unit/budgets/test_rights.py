@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.strategies import decimals
 
 from ledger.budgets import rights_plan
+from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.rights import (
     RESOLVED_KEPT,
     RESOLVED_SECONDS,
@@ -19,7 +20,6 @@ from ledger.budgets.rights import (
     GrantName,
     LateCharge,
     Rights,
-    checked_amount,
     noted,
     of_late,
     rights_item,

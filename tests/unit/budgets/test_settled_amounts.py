@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ledger import Hold, Table
+from ledger.budgets.amount_rules import check_settled, fits
 from ledger.budgets.hold_rules import settle
-from ledger.budgets.rights import check_settled, fits
 from ledger.budgets.spend_record import SpendRecord
 from ledger.budgets.spend_request import Granted
 from ledger.core.amounts import EXACT

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from support.serving import served
 
-from ledger.budgets.rights import checked_amount
+from ledger.budgets.amount_rules import checked_amount
 from ledger.core import ids
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
