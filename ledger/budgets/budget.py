@@ -381,7 +381,7 @@ class Budget(Budgets):
         with arranging(timeout, AGAIN):
             await unless_ended(parts.settings.renew())
             changed = await parts.changer.raise_limit(self.name, amount, id, weights)
-            parts.spender.forget_refusals(self.name)
+            parts.holdings.forget_refusals(self.name)
             return changed
 
     async def lower_limit(

@@ -7,6 +7,7 @@ from anyio.abc import TaskGroup
 
 from ledger.budgets.administrator import BudgetAdministrator
 from ledger.budgets.hold_calls import HoldCalls
+from ledger.budgets.holdings import Holdings
 from ledger.budgets.limit_changer import LimitChanger
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.spender import Spender
@@ -23,6 +24,7 @@ class BudgetComponents:
     """The parts of one region's budgets, while the ledger is open."""
 
     spender: Spender
+    holdings: Holdings
     holder: HoldCalls
     administrator: BudgetAdministrator
     changer: LimitChanger
@@ -40,11 +42,11 @@ class BudgetComponents:
         """Make the parts; those that do not spend ask each request of the call that it is of."""
         asked = _within_calls(access)
         changer = LimitChanger(asked)
-        spender = Spender(access, writer, hints=hints, late=late, tasks=tasks, go_on=changer.go_on)
-        holder = HoldCalls(asked, at_hand=spender.at_hand)
-        return BudgetComponents(
-            spender, holder, BudgetAdministrator(asked), changer, access.settings
-        )
+        holdings = Holdings(access, tasks=tasks, go_on=changer.go_on)
+        spender = Spender(access, writer, holdings=holdings, hints=hints, late=late)
+        holder = HoldCalls(asked, at_hand=holdings.at_hand)
+        administrator = BudgetAdministrator(asked)
+        return BudgetComponents(spender, holdings, holder, administrator, changer, access.settings)
 
 
 def _within_calls(access: RegionAccess) -> RegionAccess:

@@ -6,32 +6,23 @@ given back, and when, is `Allowance`'s. A request that names a grant is never si
 grant's end, and a repeat never names another one.
 """
 
-import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
-from weakref import WeakValueDictionary
-
-import anyio
-from anyio.abc import TaskGroup
 
 from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.calendar import Window, checked_budget, rule_of, window_of
-from ledger.budgets.fail_open import FailOpen, FailOpenSpend, may_let_through
-from ledger.budgets.grant_allowance import Allowance, AllowanceTaken, AtHand
+from ledger.budgets.fail_open import FailOpenSpend, may_let_through
+from ledger.budgets.grant_allowance import Allowance, AllowanceTaken
 from ledger.budgets.grant_keeper import GrantKeeper
-from ledger.budgets.limit_change import LimitChange
+from ledger.budgets.holdings import Holdings
 from ledger.budgets.memory_hold import LightHold
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import GrantName
-from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.budgets.spend_request import Granted, Refused, SpendOutcome, SpendRequest
 from ledger.core import amounts, keys
-from ledger.core.entry import Key
 from ledger.core.errors import (
     BudgetUndecided,
     LedgerError,
@@ -54,14 +45,8 @@ RENEWALS_MAX = 100
 """How often one spend renews a grant that others then use up before it."""
 WAIT_SECONDS = 0.25
 """How often a spend that may wait asks again for rights."""
-TEND_SECONDS = 1.0
-CONFIRM_SECONDS = 60.0
-"""How often an announced step of a limit is looked after."""
 RECENT_MAX = 10_000
 """Ids of spends with keys that are remembered, so that their repeats take nothing."""
-CLOSE_SECONDS = 5.0
-"""How long closing waits for grants to be closed; what is left is found by reading, later."""
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +76,7 @@ class Spender:
         *,
         hints: HintWriter,
         late: PastHorizon,
-        tasks: TaskGroup,
-        go_on: Callable[[str], Awaitable[LimitChange]],
+        holdings: Holdings,
     ) -> None:
         services = access.services
         self._access = access
@@ -104,17 +88,8 @@ class Spender:
         self._hints = hints
         self._late = late
         self._planner = Planner(access.store.region, settings=access.settings, services=services)
-        self._fetcher = RightsFetcher(access)
-        self._let_through = FailOpen(access, noted=self._note_let_through)
-        self._keepers: dict[tuple[str, str], GrantKeeper] = {}
-        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        """Of the items of budgets that keepers here would race for."""
+        self._holdings = holdings
         self._recent: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-        self._light: set[LightHold] = set()
-        self._go_on = go_on
-        self._tasks = tasks
-        self._is_tending = False
-        self._is_closed = False
 
     def now(self) -> datetime:
         """Return the time of day."""
@@ -133,15 +108,6 @@ class Spender:
         """
         rule = rule_of(self._settings.current.terms, budget)
         return window_of(checked_budget(budget, rule), rule, at or self.now())
-
-    def at_hand(self, name: str, counter: str) -> AtHand | None:
-        """Return the grant of this name, for entries of a counter, if it is at hand here."""
-        keeper = self._keeper_of(GrantName.parse(name), counter)
-        allowance = None if keeper is None else keeper.holds(name)
-        return None if keeper is None or allowance is None else AtHand(allowance, keeper.limit)
-
-    def _keeper_of(self, name: GrantName, counter: str) -> GrantKeeper | None:
-        return self._keepers.get((name.budget or counter, counter))
 
     async def spend(self, asked: SpendRequest, *, end: float = NEVER) -> SpendOutcome:
         """Spend from each of the budgets, or from none; see `Budget.spend`."""
@@ -189,7 +155,7 @@ class Spender:
             assert isinstance(taken, Refused)  # noqa: S101 (it has no key, and no hold is let through)
             return taken
         hold = LightHold(asked, sought.counter, taken, self)
-        self._light.add(hold)
+        self._holdings.keep_on(hold)
         return hold
 
     async def settle_kept(self, hold: LightHold, amount: Decimal, *, end: float) -> SpendOutcome:
@@ -197,7 +163,7 @@ class Spender:
 
         What is refused, or fails, leaves aside what its grants keep.
         """
-        self._light.discard(hold)
+        self._holdings.leave_to_caller(hold)
         asked = replace(hold.asked, amount=amount, hold=None, noted=hold.noted)
         seconds = self._settings.current.write_deadline
         if self._clock.now() + timedelta(seconds=seconds) > hold.kept_until:
@@ -222,7 +188,7 @@ class Spender:
         """
         more = amounts.total((amount, hold.amount.copy_negate()))
         for allowance in hold.taken.allowances:
-            keeper = self._keeper_of(allowance.name, hold.counter)
+            keeper = self._holdings.keeper_of(allowance.name, hold.counter)
             if keeper is None:
                 return None
             checked_amount(amount, keeper.limit)
@@ -231,7 +197,7 @@ class Spender:
                 if refused is not None:
                     return refused
         names = hold.taken.names
-        if more > 0 and not all(self.at_hand(name, hold.counter) for name in names):
+        if more > 0 and not all(self._holdings.at_hand(name, hold.counter) for name in names):
             return None
         return hold.taken.settling(amount)
 
@@ -256,13 +222,11 @@ class Spender:
 
     def keep_on(self, hold: LightHold) -> None:
         """Note that a hold is open again."""
-        self._light.add(hold)
+        self._holdings.keep_on(hold)
 
     def give_back(self, hold: LightHold) -> None:
         """Let an amount that was kept aside be spent again."""
-        self._light.discard(hold)
-        hold.end()
-        hold.release()
+        self._holdings.give_back(hold)
 
     def _sought(self, asked: SpendRequest) -> _Sought:
         self._settings.current.check_written(self._store.region)  # before rights are sent there
@@ -273,7 +237,7 @@ class Spender:
         windows = [self.window(budget, at) for budget in asked.budgets]
         counter = windows[0].counter
         amount = amounts.addend(asked.amount)
-        keepers = [self._keeper(window, counter) for window in windows]
+        keepers = [self._holdings.keeper(window, counter) for window in windows]
         for keeper in keepers:
             checked_amount(amount, keeper.limit)
         return _Sought(counter, amount, keepers)
@@ -305,7 +269,7 @@ class Spender:
                 return None
             except BudgetUndecided:
                 with suppress(LedgerError):  # of the limit: nothing is spent in any case
-                    await bounded(end, self._go_on(taken.window.budget), not_sent)
+                    await bounded(end, self._holdings.go_on(taken.window.budget), not_sent)
                 raise
             if refused is None:
                 continue
@@ -330,21 +294,8 @@ class Spender:
 
     async def _renewed(self, keeper: GrantKeeper, sought: _Sought) -> Refused | None:
         """Renew a grant, once what was let through is charged: else as much would be granted."""
-        if self._let_through:
-            await self._let_through.charge_some(self._through(sought))
+        await self._holdings.charge_before(self._through(sought))
         return await keeper.renew(sought.amount)
-
-    def _keeper(self, window: Window, counter: str) -> GrantKeeper:
-        key = (window.counter, counter)
-        keeper = self._keepers.get(key)
-        if keeper is None:
-            if self._is_closed:
-                raise not_sent()
-            lock = self._locks.setdefault(window.counter, anyio.Lock())
-            keeper = GrantKeeper(window, counter, self._access, fetcher=self._fetcher, lock=lock)
-            self._keepers[key] = keeper
-            self._tend_later()
-        return keeper
 
     async def _write(
         self, asked: SpendRequest, counter: str, taken: AllowanceTaken, end: float
@@ -398,7 +349,7 @@ class Spender:
         through = self._through(sought)
         until = self._clock.now() + timedelta(seconds=self._settings.current.retry_horizon)
         spending = Spending(through.names, until=until)
-        if self._is_closed:
+        if self._holdings.is_closed:
             raise not_sent()
         try:
             planned = self._writer.planned(asked.change(sought.counter), spending)
@@ -411,7 +362,7 @@ class Spender:
             entry = await self._writer.put(planned, end=end)
         except BaseException as error:
             if not (isinstance(error, LedgerError) and error.outcome == "not_applied"):
-                self._charge_later(key, through, is_counted=False)
+                self._holdings.charge_later(key, through, is_counted=False)
             raise
         self._hints.wrote(entry)
         if entry.spending is None or entry.spending.grants != through.names:
@@ -431,16 +382,7 @@ class Spender:
         through, spending = self._through(sought), entry.spending
         if spending is not None and (spending.grants, spending.resolved) == (through.names, None):
             key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
-            self._charge_later(key, through, is_counted=is_counted)
-
-    def _charge_later(self, key: Key, through: FailOpenSpend, *, is_counted: bool) -> None:
-        self._let_through.add(key, through, is_counted=is_counted)
-        self._tend_later()
-
-    def _note_let_through(self, through: FailOpenSpend, amount: Decimal) -> None:
-        budget = through.windows[0].budget
-        pattern = self._settings.current.terms.budget_pattern_of(budget) or ""
-        self._metrics.budget_spent_over(self._store.region, pattern, float(amount))
+            self._holdings.charge_later(key, through, is_counted=is_counted)
 
     def _refuses_in_outage(self, sought: _Sought) -> bool:
         """Return whether any of the budgets lets nothing through, or no such amount."""
@@ -475,90 +417,6 @@ class Spender:
                 retryable=True,
             ) from error
         return None if item is None else confirm_entry(planned.entry, item)
-
-    def _tend_later(self) -> None:
-        if not self._is_tending and not self._is_closed:  # else the compactor does
-            self._is_tending = True
-            self._tasks.start_soon(self._tend)
-
-    async def _tend(self) -> None:
-        """Look after the grants as long as there are any; of failures in a row one is told."""
-        failing: set[tuple[str, ...]] = set()
-        try:
-            while (self._keepers or self._let_through) and not self._is_closed:
-                await self._clock.sleep(TEND_SECONDS)
-                self._expire()
-                if self._let_through:
-                    what = "what was let through is charged later"
-                    await self._tried((), what, failing, self._let_through.charge)
-                grants = sum(keeper.open_grants for keeper in self._keepers.values())
-                self._metrics.budget_holds(self._store.region, grants)
-                for key, keeper in list(self._keepers.items()):
-                    if keeper.is_idle:
-                        self._keepers.pop(key, None)  # or all were, by `close`
-                        continue
-                    what = f"budget {keeper.budget!r}"
-                    await self._tried(
-                        key, what, failing, keeper.tend, partial(self._confirm, keeper)
-                    )
-        finally:
-            self._is_tending = False
-
-    async def _tried(
-        self,
-        key: tuple[str, ...],
-        what: str,
-        failing: set[tuple[str, ...]],
-        *works: Callable[[], Awaitable[None]],
-    ) -> None:
-        """Do some work; of failures in a row the first is told."""
-        try:
-            await self._settings.renew()  # a process that is idle has no call that does
-            for work in works:
-                await work()
-            failing.discard(key)
-        except LedgerError as error:
-            if key not in failing:
-                log.warning("%s: %s", what, error)
-            failing.add(key)
-
-    def _expire(self) -> None:
-        """Give back what was kept aside, and has expired."""
-        for hold in [light for light in self._light if light.has_expired]:
-            self.give_back(hold)
-
-    async def _confirm(self, keeper: GrantKeeper) -> None:
-        """Go on with an announced step of a budget's limit, now and then."""
-        now = self._clock.monotonic()
-        if keeper.is_announced and now - keeper.confirmed_at > CONFIRM_SECONDS:
-            keeper.confirmed_at = now
-            keeper.is_announced = (await self._go_on(keeper.window.budget)).is_announced
-
-    def forget_refusals(self, budget: str) -> None:
-        """Ask again for rights of a budget, whose limit was raised just now."""
-        for keeper in self._keepers.values():
-            if keeper.window.budget == budget:
-                keeper.forget_refusal()
-
-    async def close(self) -> None:
-        """Close the grants of this process: what is left of them is free for others at once."""
-        self._is_closed = True
-        for hold in list(self._light):
-            self.give_back(hold)
-        keepers, self._keepers = list(self._keepers.values()), {}
-        with anyio.move_on_after(CLOSE_SECONDS):
-            # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
-            announced = {keeper.window.budget: None for keeper in keepers if keeper.is_announced}
-            ends: list[tuple[str, Callable[[], Awaitable[object]]]] = [
-                ("what was let through", self._let_through.charge),
-                *((f"budget {keeper.budget!r}", keeper.give_up) for keeper in keepers),
-                *((f"the limit of {name!r}", partial(self._go_on, name)) for name in announced),
-            ]
-            for what, end in ends:
-                try:
-                    await end()
-                except LedgerError as error:
-                    log.warning("%s: left to be closed by the compactor: %s", what, error)
 
 
 def _take(keepers: Sequence[GrantKeeper], amount: Decimal) -> AllowanceTaken | GrantKeeper:

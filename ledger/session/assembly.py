@@ -127,7 +127,7 @@ class Assembly:
             late=late,
             tasks=tasks,
         )
-        stack.push_async_callback(budgets.spender.close)
+        stack.push_async_callback(budgets.holdings.close)
         parts = Components(
             store=store,
             settings=live,

@@ -268,7 +268,7 @@ async def test_a_settlement_that_may_be_applied_does_not_say_that_it_is_not(then
         hold = await east.budget("key/42").hold(2, expires=600)
         assert isinstance(hold, Hold)
         assert hold.entry.spending is not None
-        left = budget_parts(east.ledger).spender.at_hand(hold.entry.spending.grants[0], "key/42")
+        left = budget_parts(east.ledger).holdings.at_hand(hold.entry.spending.grants[0], "key/42")
         assert left is not None
         while await other.budget("key/42").spend(1):
             pass
@@ -808,10 +808,10 @@ async def test_a_grant_is_at_hand_until_it_ends() -> None:
         hold = await east.budget("key/42").hold(1, expires=600)
         assert isinstance(hold, Hold)
         assert hold.entry.spending is not None
-        spender, (name,) = budget_parts(east.ledger).spender, hold.entry.spending.grants
-        assert spender.at_hand(name, "key/42") is not None
+        holdings, (name,) = budget_parts(east.ledger).holdings, hold.entry.spending.grants
+        assert holdings.at_hand(name, "key/42") is not None
         world.clock.pass_by(120)
-        assert spender.at_hand(name, "key/42") is None
+        assert holdings.at_hand(name, "key/42") is None
 
 
 async def test_spends_of_many_keys_of_a_team_do_not_race_for_its_item() -> None:

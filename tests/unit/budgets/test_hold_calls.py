@@ -60,7 +60,7 @@ async def held(key_limit: int = 100, team_limit: int = 100) -> AsyncIterator[Hel
         hold = await east.budgets([KEY, TEAM]).hold(2, expires=600)
         assert isinstance(hold, Hold)
         assert hold.entry.spending is not None
-        at_hand = budget_parts(east.ledger).spender.at_hand
+        at_hand = budget_parts(east.ledger).holdings.at_hand
         key, team = (at_hand(name, KEY) for name in hold.entry.spending.grants)
         assert key is not None
         assert team is not None

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ledger import Table
-from ledger.budgets import spender
+from ledger.budgets import holdings
 from ledger.budgets.spend_request import Granted
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidEntry, OutcomeUnknown, Unreachable
@@ -167,7 +167,7 @@ async def test_what_is_found_once_its_table_is_closed_is_charged_by_a_pass(
         async with world.table(EAST) as east:
             assert await east.budget(NAME).spend(10)
             monkeypatch.setattr(store, "get", slow)
-            monkeypatch.setattr(spender, "CLOSE_SECONDS", 0.05)
+            monkeypatch.setattr(holdings, "CLOSE_SECONDS", 0.05)
             tasks.start_soon(repeats, east)
             await world.clock.advance(1)
             assert found == []
