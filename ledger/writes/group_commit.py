@@ -23,7 +23,6 @@ no write units; combining saves both, at the price of one entry standing for man
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, TypeVarTuple, Unpack
@@ -31,123 +30,26 @@ from typing import TYPE_CHECKING, TypeVarTuple, Unpack
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from ledger.core import amounts
 from ledger.core.entry import Key
-from ledger.core.errors import AmountOverflow, LedgerError, NotSent, OutcomeUnknown, safe_repeat
+from ledger.core.errors import LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, not_sent
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writes.entry_plan import Change, PlannedEntry
+from ledger.writes.pending_entries import PendingEntry, PendingSum
 from ledger.writes.planner import Planner
 from ledger.writes.sender import Result, Sender
 
 if TYPE_CHECKING:
     from ledger.runtime.tracing.shared import SharedSpans
 
-_NOTHING = Decimal(0)
 ARRIVAL_WEIGHT = 0.5
 """Weight of the latest gap between calls in the recent arrival rate."""
 
 Arguments = TypeVarTuple("Arguments")
 OnGroup = Callable[[int, int], None]
-
-
-class _Pending:
-    """One change that waits or is in flight as an entry, and the caller that waits for it."""
-
-    __slots__ = ("change", "counter", "planned", "waiter")
-
-    count = 1
-
-    def __init__(
-        self,
-        counter: str,
-        change: Decimal,
-        waiter: "asyncio.Future[Entry] | None",
-        planned: PlannedEntry | None = None,
-    ) -> None:
-        self.counter = counter
-        self.change = change
-        self.waiter = waiter
-        self.planned = planned
-
-    def is_wanted(self) -> bool:
-        """Return whether a caller still waits."""
-        return self.waiter is not None and not self.waiter.done()
-
-    @property
-    def callers(self) -> "list[asyncio.Future[Entry]]":
-        """The futures of callers that have no outcome yet."""
-        return [] if self.waiter is None else [self.waiter]
-
-    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether a caller waits for this future."""
-        return self.waiter is waiter
-
-    def resolve(self, entry: Entry) -> int:
-        """Give the entry to the caller, once; returns how many callers got it."""
-        waiter, self.waiter = self.waiter, None
-        if waiter is None:
-            return 0
-        if not waiter.done():
-            waiter.set_result(entry)
-        return 1
-
-    def fail(self, error: BaseException | None) -> int:
-        """Raise the error where a caller waits; returns as `resolve`. None: no caller waits."""
-        waiter, self.waiter = self.waiter, None
-        if waiter is None:
-            return 0
-        if error is not None and not waiter.done():
-            waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
-        return 1
-
-
-class _PendingSum(_Pending):
-    """Changes of one counter that become one entry."""
-
-    __slots__ = ("changes", "count", "since", "waiters")
-
-    def __init__(self, counter: str, since: float) -> None:
-        super().__init__(counter, _NOTHING, None)
-        self.count = 0
-        self.since = since
-        self.changes: list[Decimal] = []
-        self.waiters: list[asyncio.Future[Entry]] = []
-
-    def is_wanted(self) -> bool:
-        """Return whether a caller still waits."""
-        for waiter in self.waiters:  # noqa: SIM110 (a generator takes longer than all the rest)
-            if not waiter.done():
-                return True
-        return False
-
-    @property
-    def callers(self) -> "list[asyncio.Future[Entry]]":
-        """The futures of callers that have no outcome yet."""
-        return self.waiters
-
-    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether a caller waits for this future."""
-        return waiter in self.waiters
-
-    def resolve(self, entry: Entry) -> int:
-        """Give the entry to every caller; returns how many."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(entry)
-        return len(waiters)
-
-    def fail(self, error: BaseException | None) -> int:
-        """Raise the error in every caller that waits; returns how many."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if error is not None and not waiter.done():
-                waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
-        return len(waiters)
 
 
 def _unchecked() -> None:
@@ -185,9 +87,9 @@ class GroupCommit:
         self._queue_max = settings.queue_max
         self._waiting = 0
         self._room_waiters: deque[asyncio.Future[None]] = deque()
-        self._queue: deque[_Pending] = deque()
-        self._open_sums: dict[str, _PendingSum] = {}
-        self._in_flight: set[_Pending] = set()
+        self._queue: deque[PendingEntry] = deque()
+        self._open_sums: dict[str, PendingSum] = {}
+        self._in_flight: set[PendingEntry] = set()
         self._requests = 0
         self._request_done: asyncio.Event | None = None
         self._is_forming = False
@@ -247,13 +149,13 @@ class GroupCommit:
             self._free(pending.fail(unsent))
         self._queue.clear()
         for pending in self._in_flight:
-            self._free(pending.fail(_unknown(pending, "the ledger was closed")))
+            self._free(pending.fail(pending.unknown("the ledger was closed")))
 
     def _enter(
         self, counter: str, change: Decimal, planned: PlannedEntry | None = None
     ) -> "asyncio.Future[Entry]":
         waiter = self._wait()
-        self._queue.append(_Pending(counter, change, waiter, planned))
+        self._queue.append(PendingEntry(counter, change, waiter, planned))
         return waiter
 
     def _enter_planned(self, change: Change) -> "asyncio.Future[Entry]":
@@ -264,7 +166,7 @@ class GroupCommit:
         waiter = self._wait()
         pending = self._open_sums.get(counter)
         if pending is None:
-            pending = _PendingSum(counter, self._clock.monotonic())
+            pending = PendingSum(counter, self._clock.monotonic())
             self._open_sums[counter] = pending
             self._queue.append(pending)
         pending.waiters.append(waiter)
@@ -314,7 +216,7 @@ class GroupCommit:
         if not waiter.done():
             found = (pending for pending in self._in_flight if pending.has(waiter))
             sent = next(found, None)
-            waiter.set_exception(not_sent() if sent is None else _unknown(sent, TIMEOUT))
+            waiter.set_exception(not_sent() if sent is None else sent.unknown(TIMEOUT))
 
     def _free(self, room: int) -> None:
         """Give room back, and pass it on to the calls that wait for it."""
@@ -370,14 +272,14 @@ class GroupCommit:
             gap_seconds=self._gap_seconds,
             waiting=len(self._queue),
             is_idle=self._requests == 0,
-            combining_since=now - first.since if isinstance(first, _PendingSum) else None,
+            combining_since=now - first.since if isinstance(first, PendingSum) else None,
         )
         if wait > 0:
             await self._clock.sleep(wait)
 
-    def _next_group(self) -> list[_Pending]:
+    def _next_group(self) -> list[PendingEntry]:
         """Take the next up to 25 entries; those whose callers have all gone are left out."""
-        group: list[_Pending] = []
+        group: list[PendingEntry] = []
         keyed: set[Key] = set()
         queue = self._queue
         while queue and len(group) < BATCH_WRITES_MAX:
@@ -388,7 +290,7 @@ class GroupCommit:
                     break
                 keyed.add(planned.put.key)
             queue.popleft()
-            if isinstance(pending, _PendingSum):
+            if isinstance(pending, PendingSum):
                 self._close_sum(pending)
             if pending.is_wanted():
                 group.append(pending)
@@ -399,7 +301,7 @@ class GroupCommit:
         self._in_flight.update(group)
         return group
 
-    def _plan_all(self, pendings: Sequence[_Pending]) -> None:
+    def _plan_all(self, pendings: Sequence[PendingEntry]) -> None:
         """Plan entries not planned yet; those that may no longer be written fail their callers."""
         if not pendings:
             return
@@ -414,24 +316,12 @@ class GroupCommit:
         for pending, one in zip(pendings, planned, strict=True):
             pending.planned = one
 
-    def _close_sum(self, pending: _PendingSum) -> None:
-        """Sum the changes whose callers still wait."""
+    def _close_sum(self, pending: PendingSum) -> None:
+        """Sum the changes of an entry that is about to be sent, and queue those that do not fit."""
         del self._open_sums[pending.counter]
-        changes, waiters = pending.changes, pending.waiters
-        gone = [waiter for waiter in waiters if waiter.done()]
-        if gone:
-            pairs = [pair for pair in zip(changes, waiters, strict=True) if not pair[1].done()]
-            changes, waiters = [change for change, _ in pairs], [waiter for _, waiter in pairs]
-        try:
-            pending.change = amounts.total(changes)
-            pending.count = len(changes)
-        except AmountOverflow:
-            # Each change fits, their sum does not: each is an entry of its own.
-            pending.waiters = gone
-            for change, waiter in zip(changes, waiters, strict=True):
-                self._queue.append(_Pending(pending.counter, change, waiter))
+        self._queue.extend(pending.close())
 
-    async def _send_batches(self, group: list[_Pending]) -> None:
+    async def _send_batches(self, group: list[PendingEntry]) -> None:
         """Send a batch, and the next one as long as a full one waits."""
         try:
             while group:
@@ -442,7 +332,7 @@ class GroupCommit:
             if self._request_done is not None:
                 self._request_done.set()
 
-    async def _send_traced(self, group: list[_Pending]) -> None:
+    async def _send_traced(self, group: list[PendingEntry]) -> None:
         """Send one batch, in a span of its own if spans are made."""
         if self._spans is None:
             await self._send_batch(group)
@@ -452,7 +342,7 @@ class GroupCommit:
         with self._spans.span("ledger.batch", callers, attributes=counts):
             await self._send_batch(group)
 
-    async def _send_batch(self, group: list[_Pending]) -> None:
+    async def _send_batch(self, group: list[PendingEntry]) -> None:
         """Send one batch and give each caller the outcome of its own change."""
         planned = [pending.planned for pending in group if pending.planned is not None]
 
@@ -479,7 +369,7 @@ class GroupCommit:
         finally:
             self._in_flight.difference_update(group)
 
-    def _report_durable(self, group: list[_Pending], durable: Sequence[PlannedEntry]) -> None:
+    def _report_durable(self, group: list[PendingEntry], durable: Sequence[PlannedEntry]) -> None:
         if len(durable) < len(group):
             done = set(map(id, durable))
             group = [pending for pending in group if id(pending.planned) in done]
@@ -489,7 +379,7 @@ class GroupCommit:
         self._free(room)
 
     def _report_result(
-        self, group: Mapping[int, _Pending], change: PlannedEntry, result: Result
+        self, group: Mapping[int, PendingEntry], change: PlannedEntry, result: Result
     ) -> None:
         pending = group[id(change)]
         room = pending.resolve(result) if isinstance(result, Entry) else pending.fail(result)
@@ -518,13 +408,3 @@ def linger_seconds(
     if is_idle or missing <= 0:
         return 0.0
     return min(longest, gap_seconds * missing)
-
-
-def _unknown(pending: _Pending, why: str) -> OutcomeUnknown:
-    is_keyed = pending.planned is not None and pending.planned.keyed
-    return OutcomeUnknown(
-        f"{why} while a change of {pending.counter!r} was in flight: it may or may not be there;"
-        f" {safe_repeat(is_named=is_keyed)} is safe until the retry horizon",
-        entries=[pending.planned.entry] if pending.planned else [],
-        retryable=is_keyed,
-    )
