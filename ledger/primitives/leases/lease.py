@@ -10,9 +10,8 @@
             await lease.transact(writes)             # LeaseLost if another has it: nothing written
 
 `check` stops a holder whose heartbeats fail; the fence that `transact` adds stops one that stalls
-after its check. What is judged is judged in `ledger.primitives.leases.lease_rules` and `poll_pace`;
-a holding is `ledger.primitives.leases.holding`; every write is conditional on the record seen
-before it (`ledger.primitives.leases.item`), so of any number of contenders one wins.
+after its check. Every write is conditional on the record that the contender saw before (`item`), so
+of any number of contenders one wins (`contention`). `holding` says until when it relies on that.
 """
 
 import math
@@ -26,7 +25,8 @@ import anyio
 from ledger.core.amounts import check_bool
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
-from ledger.primitives.leases.heartbeats import TICK_SECONDS, Keeping, expire, give_back, in_loop
+from ledger.primitives.leases.contention import Contention
+from ledger.primitives.leases.heartbeats import Keeping, expire, give_back, in_loop
 from ledger.primitives.leases.holding import BEATS_MAX, Beat, Holding, holder
 from ledger.primitives.leases.item import LeaseItem, Sending
 from ledger.primitives.leases.lease_rules import (
@@ -34,26 +34,21 @@ from ledger.primitives.leases.lease_rules import (
     LeaseGrant,
     LeaseRecord,
     LeaseTerms,
-    LeaseWatch,
     NotHeld,
     checked_data,
     checked_key,
     checked_owner,
     checked_terms,
     checked_wait,
-    next_epoch,
     own_key,
     record_of,
 )
-from ledger.primitives.leases.poll_pace import PollPace
 from ledger.primitives.leases.queries import is_alive
 from ledger.runtime.call_deadlines import (
     arranging,
     changing,
-    has_ended,
     reading,
     seconds_left,
-    until_end,
 )
 from ledger.runtime.services import Services
 from ledger.runtime.supervisor import supervised
@@ -120,17 +115,20 @@ class Lease:
         self.lost: anyio.Event = anyio.Event()
         self._beats: deque[Beat] = deque(maxlen=BEATS_MAX)
         self._store = store
-        self._elsewhere = options.elsewhere
         self._keeping = options.keeping
         self._deletes = check_bool("delete_on_release", options.delete_on_release)
         place = own_key(name) if options.key is None else checked_key(options.key)
-        self._sending = Sending(services)
-        self._item = LeaseItem(store, place, self._sending)
+        self._item = LeaseItem(store, place, Sending(services))
         self._clock = services.clock
-        self._random = services.randomness
-        self._watch = LeaseWatch()
-        self._highest_epoch = 0
-        self._pace = PollPace(terms.poll_seconds)
+        self._contention = Contention(
+            name,
+            owner=owner,
+            terms=terms,
+            item=self._item,
+            services=services,
+            elsewhere=options.elsewhere,
+            begin=self._begin,
+        )
         self._holding: Holding | None = None
         self._why = "it was not acquired"
 
@@ -180,33 +178,9 @@ class Lease:
         if self._holding is not None and self._holding.safe_seconds() > 0:
             return self._holding.grant
         with arranging(timeout, "the lease may have been taken, and then runs out by itself"):
-            return await self._acquired(min(wait, seconds_left()), stored, take_expired)
-
-    async def _acquired(
-        self,
-        wait: float,
-        stored: Item | None,
-        take_expired: bool,  # noqa: FBT001 (the caller's own)
-    ) -> LeaseGrant | NotHeld:
-        give_up = self._clock.monotonic() + wait
-        while True:  # bounded by `give_up`; without it, by the wish of the caller
-            self._observe(self._checked_home(await self._item.read()))
-            record = self._watch.record
-            self._pace.looked(None if record is None else record.epoch)
-            if self._may_take(take_expired=take_expired):
-                if (held := await self._take(stored)) is not None:
-                    return held
-                if self._wait_seconds() > 0:
-                    self._pace.beaten()
-            now = self._clock.monotonic()
-            if now >= give_up:
-                return self._not_held()
-            expires = self._wait_seconds() if take_expired else 0.0
-            pause = self._pace.pause_seconds(self._random.random())
-            pause = min(expires or math.inf, pause, give_up - now)
-            await until_end(self._clock.sleep(max(pause, TICK_SECONDS)))
-            if has_ended():
-                return self._not_held()
+            return await self._contention.acquire(
+                min(wait, seconds_left()), stored, take_expired=take_expired
+            )
 
     async def hand_over(self, home: str, *, timeout: float | None = None) -> bool:
         """Transfer the lease to contenders of another region, under the next epoch.
@@ -432,78 +406,19 @@ class Lease:
             tasks.start_soon(expire, holding, self._item, self._clock)
             yield
 
-    def _observe(self, record: LeaseRecord | None) -> None:
-        """Take in what an answer that has just come showed."""
-        self._watch = self._watch.observe(record, at=self._clock.monotonic())
-        self._highest_epoch = max(self._highest_epoch, record.epoch if record else 0)
-
-    def _checked_home(self, record: LeaseRecord | None) -> LeaseRecord | None:
-        """Refuse a lease of another region: only that region decides it."""
-        if record is not None and record.home != self._item.region:
-            raise LeaseLost(
-                f"lease {self.name!r} belongs to {record.home}, not to {self._item.region}:"
-                f" {self._elsewhere}"
-            )
-        return record
-
-    def _is_our_own(self) -> bool:
-        """Return whether the lease shows a record that we wrote ourselves.
-
-        Such a record is an acquisition whose answer was lost, or a holding that we gave up as
-        too old. No process acts on it, and taking it makes a new epoch.
-        """
-        seen = self._watch.record
-        return (
-            seen is not None
-            and seen.owner == self.owner
-            and self._sending.sent(seen.rvn) is not None
-        )
-
-    def _wait_seconds(self) -> float:
-        """Return how long we must still wait: not at all for our own record."""
-        return 0.0 if self._is_our_own() else self._watch.left_seconds(now=self._clock.monotonic())
-
-    def _may_take(self, *, take_expired: bool) -> bool:
-        seen = self._watch.record
-        may = take_expired or seen is None or seen.released or self._is_our_own()
-        return may and self._wait_seconds() <= 0
-
-    async def _take(self, data: Item | None) -> LeaseGrant | None:
-        """Try to become the owner of the lease as last seen, under the next epoch."""
-        seen = self._watch.record
-        partition, sort_key = self._item.key
-        found = seen.data if seen else {}
-        now = self._clock.now()
-        wanted = LeaseRecord(
-            name=sort_key,
-            partition=partition,
-            data=found if data is None else data,
-            owner=self.owner,
-            rvn="",
-            lease_seconds=self.terms.lease_seconds,
-            epoch=next_epoch(seen, highest=self._highest_epoch, now=now),
-            home=self._item.region,
-            since=now,
-        )
-        left = self._sending.left_in(seen)
-        written = await self._item.take(seen, wanted)
-        self._observe(written.shown)
-        if not written.applied:
-            return None
-        grant = LeaseGrant(self._item.key, self.owner, wanted.epoch, left)
-        holding = Holding(
+    def _begin(self, grant: LeaseGrant, wanted: LeaseRecord) -> Holding:
+        """Begin a holding of ours, of which the first record is `wanted`."""
+        self._holding = Holding(
             self.name,
             grant,
             wanted,
             terms=self.terms,
-            sending=self._sending,
+            sending=self._item.sending,
             clock=self._clock,
             beats=self._beats,
         )
-        self._holding = holding
-        self.lost = holding.lost
-        holding.extend(written.shown)
-        return grant if holding.safe_seconds() > 0 else None
+        self.lost = self._holding.lost
+        return self._holding
 
     def _current(self) -> Holding:
         """Return the holding, although its time may be over.
@@ -524,9 +439,3 @@ class Lease:
     def _end(self, holding: Holding, why: str) -> None:
         self._holding, self._why = None, why
         holding.end(why)
-
-    def _not_held(self) -> NotHeld:
-        seen = self._watch.record
-        if seen is None:
-            return NotHeld(self._item.key, NO_OWNER, 0, self._wait_seconds())
-        return NotHeld(self._item.key, seen.owner, seen.epoch, self._wait_seconds(), seen.data)

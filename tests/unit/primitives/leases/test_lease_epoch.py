@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from support.leases import FIRST, KEY, World
 
-from ledger.primitives.leases import lease as lease_module
+from ledger.primitives.leases import contention
 from ledger.primitives.leases.lease_rules import LeaseGrant, LeaseRecord, NotHeld, next_epoch
 from ledger.store.conditions import Equals
 from ledger.store.wrappers.faults import Late
@@ -72,7 +72,7 @@ async def test_mutant_epochs_from_one_let_the_zombie_pass(monkeypatch: pytest.Mo
         del highest, now
         return seen.epoch + 1 if seen else 1
 
-    monkeypatch.setattr(lease_module, "next_epoch", from_one)
+    monkeypatch.setattr(contention, "next_epoch", from_one)
     assert isinstance(await zombie_writes(World()), Applied)
 
 
