@@ -191,13 +191,13 @@ class GroupCommit:
         except LedgerError:
             self._free(0)
             raise
-        if end == NEVER:
-            return await waiter
-        timer = self._loop.call_at(end, self._expire, waiter)
+        timer = None if end == NEVER else self._loop.call_at(end, self._expire, waiter)
         try:
             return await waiter
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
+            del waiter  # it holds the error, whose traceback holds this frame
 
     async def _room(self) -> None:
         """Wait for room, first come first served; it must be taken at once."""

@@ -1,7 +1,7 @@
 """Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -41,13 +41,15 @@ from ledger.http.service.wait import for_change
 from ledger.http.wire.problems import NOT_PROVED
 from ledger.http.wire.values import entry_fields, reconciled_fields
 from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import in_portions, run_all
 from ledger.session.ledger import Ledger
 
 NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""
 ENTRIES_AT_ONCE = 256
 """Entries of one request that are under way together; they share batches with all others."""
+PROOFS_AT_ONCE = 64
+"""Entries of a retry whose proofs are checked in one turn of the event loop."""
 _NOTHING = Decimal(0)
 
 _ENTRY = TypeAdapter(EntryBody)
@@ -110,7 +112,7 @@ async def retry(request: Request) -> Response:
     """
     body = await read_json_body(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    written_before = [_proved(asked.entry) for asked in body.entries]
+    written_before = await in_portions(_all_proved(asked.entry for asked in body.entries))
     await let_others_go_on()
     entries = await context.ledger.retry(
         written_before,
@@ -195,6 +197,7 @@ async def _each(
         problem = problem_for(request, _shortened(error))
     else:
         return _result(entry)
+    await let_others_go_on()  # it may have waited for nothing
     return {"status": int(problem.kind.status), "problem": problem.fields()}
 
 
@@ -224,6 +227,20 @@ def _result(entry: Entry) -> dict[str, Any]:
 
 def _status_of(entry: Entry) -> HTTPStatus:
     return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
+
+
+def _all_proved(entries: Iterable[Entry]) -> Generator[None, None, list[Entry]]:
+    """Return entries that their writer repeats; others go on between portions.
+
+    Raises:
+        Refused: as `_proved`.
+    """
+    proved: list[Entry] = []
+    for entry in entries:
+        if len(proved) % PROOFS_AT_ONCE == 0:
+            yield
+        proved.append(_proved(entry))
+    return proved
 
 
 def _proved(entry: Entry) -> Entry:

@@ -1,6 +1,9 @@
 """The service's endpoints over a ledger in memory."""
 
-from collections.abc import AsyncIterator
+import gc
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,15 +15,17 @@ import anyio.lowlevel
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
+from starlette.requests import Request
 from support.serving import AWAY, HOME, Served, served
 
-from ledger.core import ids
+from ledger.core import ids, own_keys
 from ledger.core.errors import (
     AccessDenied,
     ArchiveError,
     ContractConflict,
     ContractMissing,
     ContractStale,
+    KeyConflict,
     LedgerError,
     NotSent,
     OutcomeUnknown,
@@ -29,14 +34,15 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
-from ledger.core.own_keys import is_proved
 from ledger.core.values import Entry
-from ledger.http.service import app
+from ledger.http.service import app, context
 from ledger.http.service.access.access import OpenAccess
+from ledger.http.service.api import entries
 from ledger.http.service.context import PAGES_AT_ONCE
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
+from ledger.http.wire.problems import Problem
 from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
@@ -187,7 +193,7 @@ async def test_an_unknown_outcome_is_a_503_whose_entries_can_be_retried() -> Non
     """Written or not by the first request, it counts once after the retry."""
     async with served() as service:
         written = await service.ledger.record("stock", Decimal(7))
-        assert is_proved(written)
+        assert own_keys.is_proved(written)
         lost = OutcomeUnknown("no answer: Ledger.retry is safe", entries=[written])
 
         async def unanswered(*_: Any, **__: Any) -> Any:
@@ -224,6 +230,76 @@ def _proved(service: Served, counter: str, change: str, key: str = "order-17") -
     """Return an entry that is not written yet, as its writer repeats it."""
     id_ = ids.sort_key(service.table.clock.now(), ids.suffix_of(counter, key))
     return {"counter": counter, "id": id_, "key": key, "change": change}
+
+
+@asynccontextmanager
+async def _turns() -> AsyncIterator[Callable[[], int]]:
+    """Count the turns of the event loop."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        yield lambda: turns
+        tasks.cancel_scope.cancel()
+
+
+async def test_entries_that_are_each_refused_are_refused_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each refusal costs more than an entry that is taken."""
+    ahead = {"counter": "stock", "change": "1", "at": "2027-11-21T06:50:00Z"}
+    refused = Counter[int]()
+    async with served() as service, _turns() as turns:
+
+        def problem_for(request: Request, error: LedgerError) -> Problem:
+            refused[turns()] += 1
+            return context.problem_for(request, error)
+
+        monkeypatch.setattr(entries, "problem_for", problem_for)
+        body = {"entries": [{**ahead, "key": str(number)} for number in range(1_000)]}
+        answer = await service.post("/v1/entries", body)
+    assert [result["status"] for result in answer.json()["results"]] == [400] * 1_000
+    assert max(refused.values()) <= entries.ENTRIES_AT_ONCE
+
+
+async def test_a_refusal_is_freed_at_once() -> None:
+    """Were it a cycle, the collector would free thousands in one piece, and hold up all others."""
+    async with served() as service:
+        bodies = [{"counter": "stock", "change": change, "key": "order-17"} for change in "12"]
+        named = [{**body, "at": service.table.clock.now().isoformat()} for body in bodies]
+        gc.collect()
+        answer = await service.post("/v1/entries", {"entries": [named[0], *named[1:] * 50]})
+        assert [result["status"] for result in answer.json()["results"]] == [201, *[409] * 50]
+        gc.disable()
+        try:
+            await service.post("/v1/entries", {"entries": named[1:] * 50})
+            assert not [one for one in gc.get_objects() if isinstance(one, KeyConflict)]
+        finally:
+            gc.enable()
+
+
+async def test_proofs_are_checked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a thousand entries of the longest keys take long."""
+    checked = Counter[int]()
+    async with served(body_max=1_000_000) as service, _turns() as turns:
+
+        def is_proved(entry: Entry) -> bool:
+            checked[turns()] += 1
+            return own_keys.is_proved(entry)
+
+        monkeypatch.setattr(entries, "is_proved", is_proved)
+        proved = [_proved(service, "stock", "1", f"order-{number}") for number in range(999)]
+        proved.append({**proved[0], "key": "another"})
+        answer = await service.post("/v1/retries", {"entries": proved})
+    assert answer.status_code == 403
+    assert checked.total() == 1_000
+    assert max(checked.values()) <= entries.PROOFS_AT_ONCE
 
 
 async def test_an_entry_that_is_repeated_is_of_the_region_that_writes_it() -> None:
