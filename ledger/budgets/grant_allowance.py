@@ -4,19 +4,25 @@ An amount is taken before its entry is handed on, in one step that nothing can c
 given back only once it is known for sure that the entry was not, and will not be, applied. So the
 entries that name the grant never come to more than `spent`.
 
-How much a process asks for, and for how long: figures of the design's simulated day.
+A process renews the grant at hand before that is used up (`grant_keeper`), by an amount that
+follows from its demand of late. The figures come from a simulated day of spends.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 
-from ledger.budgets.rights import Grant, GrantName, LateCharge, noted
-from ledger.budgets.rights_plan import SpendPlan
+from ledger.budgets import rights_plan
+from ledger.budgets.rights import Grant, GrantName, LateCharge, Rights, noted
+from ledger.budgets.rights_plan import SpendPlan, Step
 from ledger.core import amounts
 from ledger.core.amounts import PROPORTION
+from ledger.core.ids import EPOCH
+
+_ZERO = Decimal(0)
 
 
 @dataclass(slots=True)
@@ -85,6 +91,20 @@ class Allowance:
     def is_quiet(self) -> bool:
         """Whether every entry has its outcome."""
         return self.in_flight == 0
+
+    @property
+    def ends(self) -> datetime:
+        """The last time at which a request that names the grant may be signed."""
+        return EPOCH + timedelta(seconds=self.grant.expires)
+
+    def close(self, rights: Rights) -> Rights | None:
+        """Return an item with the grant closed, or shrunk; None if it is so already."""
+        version, spent = self.name.version, self.spent
+        grant = rights.grants.get(version)
+        if grant is None or (not spent.is_sure and grant.amount == spent.amount):
+            return None
+        done = rights_plan.close(rights, version, spent)
+        return done if isinstance(done, Rights) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +195,108 @@ class Settling(AllowanceTaken):
             allowance.credited(less)
 
 
+class OpenGrants:
+    """The grants of one budget that this process has open: one at hand, and those it has retired.
+
+    Until `until` something new may be spent under the grant at hand. A retired grant is closed once
+    each of its entries has its outcome; if one has not, or keys were used, it is left shrunk.
+    """
+
+    def __init__(self) -> None:
+        self.at_hand: Allowance | None = None
+        self.until = EPOCH
+        self._retired: list[Allowance] = []
+
+    def __len__(self) -> int:
+        return len(self._retired) + (self.at_hand is not None)
+
+    @property
+    def remaining(self) -> Decimal:
+        """What was not taken yet of the grant at hand."""
+        return _ZERO if self.at_hand is None else self.at_hand.remaining
+
+    @property
+    def can_close(self) -> bool:
+        """Whether a retired grant has the outcomes of all its entries."""
+        return any(retired.is_quiet for retired in self._retired)
+
+    def have(self, amount: Decimal, now: datetime) -> bool:
+        """Return whether an amount can be taken from the grant at hand."""
+        return self.at_hand is not None and now <= self.until and self.remaining >= amount
+
+    def take(self, amount: Decimal, now: datetime) -> Allowance | None:
+        """Take an amount from the grant at hand; None if there is too little, or none."""
+        allowance = self.at_hand
+        if allowance is None or now > self.until or not allowance.take(amount):
+            return None
+        return allowance
+
+    def named(self, name: str, now: datetime) -> Allowance | None:
+        """Return the grant at hand if it has this name, and is not over."""
+        allowance = self.at_hand
+        if allowance is None or str(allowance.name) != name or now > allowance.ends:
+            return None
+        return allowance
+
+    def left(self, mine: Decimal, now: datetime) -> Decimal:
+        """Return what may be spent here, with what is free, or owed, in the region's item.
+
+        What is left of a grant that is over pays what is owed first.
+        """
+        if now <= self.until:
+            return amounts.total_wide((max(_ZERO, mine), self.remaining))
+        return max(_ZERO, amounts.total_wide((mine, self.remaining)))
+
+    def retire(self) -> None:
+        """Let nothing more be spent under the grant at hand: what it came to will be written."""
+        if self.at_hand is not None:
+            self._retired.append(self.at_hand)
+            self.at_hand = None
+
+    def rotate(self, now: int) -> None:
+        """Retire the grant at hand once it is `ROTATE_SECONDS` old; in seconds since 1970."""
+        if self.at_hand is not None and now - self.at_hand.grant.since >= ROTATE_SECONDS:
+            self.retire()
+
+    def closings(self) -> list[Step]:
+        """Return the steps that close, or shrink, what is retired."""
+        return [retired.close for retired in self._retired]
+
+    def are_shown(self, rights: Rights, token: str) -> bool:
+        """Return whether an item shows a grant of this token, or that the one at hand goes on."""
+        if rights_plan.granted_to(rights, token) is not None:
+            return True
+        held = self.at_hand
+        shown = None if held is None else rights.grants.get(held.name.version)
+        return held is not None and shown is not None and shown.expires > held.grant.expires
+
+    def take_in(self, rights: Rights, token: str, *, budget: str, seconds: float) -> None:
+        """Take in the item that was written: a grant of this token, or more of the one at hand.
+
+        `budget` is as in `GrantName`; nothing new is spent in the last `seconds` of the grant.
+        """
+        version, held = rights_plan.granted_to(rights, token), self.at_hand
+        if version is not None:
+            self.retire()
+            grant = rights.grants[version]
+            name = GrantName(rights.account, version, budget)
+            self.at_hand = Allowance(name, grant, grant.amount)
+        elif held is not None and held.name.version in rights.grants:
+            held.grown(rights.grants[held.name.version])
+        if self.at_hand is not None:
+            self.until = self.at_hand.ends - timedelta(seconds=seconds)
+        self.forget_closed(rights)
+
+    def forget_closed(self, rights: Rights) -> None:
+        """Forget the grants that are closed, and those that are left to be closed by reading."""
+        self._retired = [
+            allowance
+            for allowance in self._retired
+            if allowance.name.version in rights.grants
+            and not (allowance.is_quiet and allowance.is_doubtful)
+        ]
+
+
 AHEAD_SECONDS = 30.0
 """A grant has what is spent in this time, by the recent rate."""
 FIRST_SPENDS = 10
@@ -238,3 +360,70 @@ def grant_size(
     )
     size = min(ahead, most).quantize(quantum, ROUND_DOWN, PROPORTION)
     return max(wanted, size)
+
+
+@dataclass(slots=True)
+class Demand:
+    """What a process spends of a budget, and waits for: its grants are sized by that.
+
+    `quantum` is the smallest piece that was granted, `waiting` the sum that calls wait for. Times
+    are of the monotonic clock.
+    """
+
+    used_at: float
+    counted_at: float
+    rate: Decimal = _ZERO
+    waiting: Decimal = _ZERO
+    quantum: Decimal = Decimal(1)
+    largest: Decimal = _ZERO
+    spent: Decimal = _ZERO
+
+    def spend(self, amount: Decimal, now: float) -> None:
+        """Note that an amount was taken."""
+        self.spent = amounts.total_wide((self.spent, amount))
+        self.largest = max(self.largest, amount)
+        self.used_at = now
+
+    def wait_for(self, amount: Decimal) -> None:
+        """Note that a call waits for an amount; below 0, that it does not any more."""
+        self.waiting = amounts.total_wide((self.waiting, amount))
+
+    def count_rate(self, now: float) -> None:
+        """Take in what was spent since this was last called."""
+        self.rate = rate_of(self.rate, self.spent, now - self.counted_at)
+        self.spent, self.counted_at = _ZERO, now
+
+    def quantum_for(self, amount: Decimal) -> Decimal:
+        """Return the smallest piece, once this amount is granted, too."""
+        return min(self.quantum, quantum_of(amount))
+
+    def missing(self, amount: Decimal, there: Decimal) -> Decimal:
+        """Return how much more is wanted than is there, where an amount is."""
+        missing = amounts.total_wide((max(amount, self.waiting), there.copy_negate()))
+        return missing if missing > 0 else self.quantum
+
+    def exceeds(self, remaining: Decimal) -> bool:
+        """Return whether a grant with so much left is soon used up; not while nothing is spent."""
+        if not self.spent:
+            return False
+        return amounts.EXACT.multiply(remaining, 2) < ahead_of(self.rate, self.largest)
+
+    def size(self, amount: Decimal, *, have: Decimal, available: Decimal) -> Decimal | None:
+        """Return how much to take for an amount, and for all that wait, if there is as much.
+
+        The process has some (`have`) already. None if there is too little for the amount alone.
+        """
+        less = have.copy_negate()
+        need = max(_ZERO, amounts.total_wide((max(amount, self.waiting), less)))
+        if available < need:
+            need = max(_ZERO, amounts.total_wide((amount, less)))
+        if available < need:
+            return None
+        return grant_size(
+            need,
+            have=have,
+            rate=self.rate,
+            largest=max(self.largest, amount),
+            available=available,
+            quantum=self.quantum_for(amount),
+        )

@@ -14,7 +14,7 @@ used, it is left shrunk, to be closed by reading.
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
@@ -28,17 +28,14 @@ from ledger.budgets.calendar import Window, whole_seconds
 from ledger.budgets.grant_allowance import (
     IDLE_SECONDS,
     REFUSAL_SECONDS,
-    ROTATE_SECONDS,
     Allowance,
-    ahead_of,
-    grant_size,
-    quantum_of,
-    rate_of,
+    Demand,
+    OpenGrants,
 )
 from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.limit_windows import BudgetLimit
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import GrantName, Rights
+from ledger.budgets.rights import Rights
 from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.budgets.rights_items import RightsView
 from ledger.budgets.rights_plan import Crowded, GrantGone, TooFewRights
@@ -46,7 +43,6 @@ from ledger.budgets.spend_request import Refused
 from ledger.core import amounts
 from ledger.core.durations import spoken
 from ledger.core.errors import BudgetMissing, StateConflict
-from ledger.core.ids import EPOCH
 
 Refusal = TypeVar("Refusal")
 
@@ -76,7 +72,6 @@ class GrantKeeper:
     ) -> None:
         self.window = window
         self.counter = counter
-        self.allowance: Allowance | None = None
         self.limit: Decimal = _ZERO
         self.pattern = access.settings.current.terms.budget_pattern_of(window.budget) or ""
         self.is_announced = False
@@ -89,17 +84,10 @@ class GrantKeeper:
         self.confirmed_at = self._clock.monotonic()
         self._fetcher = fetcher
         self._lock = lock
-        self._retired: list[Allowance] = []
-        self._waiting = _ZERO
-        self._quantum = Decimal(1)
-        self._largest = _ZERO
-        self._rate = _ZERO
-        self._spent = _ZERO
-        self._counted_at = self._used_at = self._clock.monotonic()
-        self._balanced_at = self._used_at
+        self._grants = OpenGrants()
+        self._demand = Demand(self.confirmed_at, self.confirmed_at)
+        self._balanced_at = self.confirmed_at
         self._asked_at = -PERIOD_SECONDS
-        self._until = EPOCH
-        """Until when something new may be spent under the grant at hand."""
         self._token: str | None = None
         """Of a grant that was asked for, until it is known whether there is one."""
         self._refusal: Refused | None = None
@@ -127,20 +115,14 @@ class GrantKeeper:
 
     def take(self, amount: Decimal) -> Allowance | None:
         """Take an amount from the grant at hand; None if there is too little, or none."""
-        allowance = self.allowance
-        if allowance is None or self._clock.now() > self._until:
-            return None
-        if not allowance.take(amount):
-            return None
-        self._note(amount)
+        allowance = self._grants.take(amount, self._clock.now())
+        if allowance is not None:
+            self._demand.spend(amount, self._clock.monotonic())
         return allowance
 
     def holds(self, name: str) -> Allowance | None:
         """Return the grant at hand if it has this name, and is not over."""
-        allowance = self.allowance
-        if allowance is None or str(allowance.name) != name:
-            return None
-        return allowance if self._clock.now() <= ends(allowance) else None
+        return self._grants.named(name, self._clock.now())
 
     def forget_refusal(self) -> None:
         """Ask again for what was refused: there may be more by now."""
@@ -156,15 +138,15 @@ class GrantKeeper:
             AmountOverflow: the amount is too large, or too fine, for the limit.
             LedgerError: the rights cannot be read or written.
         """
-        self._waiting = amounts.total_wide((self._waiting, amount))
+        self._demand.wait_for(amount)
         try:
             async with self._lock:
                 return await self._renewed(amount, ahead=ahead)
         finally:
-            self._waiting = amounts.total_wide((self._waiting, amount.copy_negate()))
+            self._demand.wait_for(amount.copy_negate())
 
     async def _renewed(self, amount: Decimal, *, ahead: bool) -> Refused | None:
-        if not ahead and self._has(amount):
+        if not ahead and self._grants.have(amount, self._clock.now()):
             checked_amount(amount, self.limit)
             return None  # by the call before this one
         known = self._refused_just_now(amount)
@@ -179,7 +161,7 @@ class GrantKeeper:
             done, shown = await self._fetched(done, shown, limit, amount)
         if isinstance(done, Rights):
             if not ahead:
-                self._quantum = min(self._quantum, quantum_of(amount))
+                self._demand.quantum = self._demand.quantum_for(amount)
             self._refusal = None
             return None
         refused = self._refuse(amount, shown, crowded=isinstance(done, Crowded))
@@ -191,10 +173,10 @@ class GrantKeeper:
         self, short: TooFewRights, shown: RightsView, limit: BudgetLimit, amount: Decimal
     ) -> tuple[Rights | TooFewRights | Crowded, RightsView]:
         """Take a grant of what other regions send; return it, or why not, and what shows then."""
-        me, quantum = self._access.account, min(self._quantum, quantum_of(amount))
-        fetched = await self._fetcher.fetch(
-            self.window, me, self._missing(amount, short), shown, limit, quantum
-        )
+        me, quantum = self._access.account, self._demand.quantum_for(amount)
+        there = amounts.total_wide((self._grants.remaining, short.available))
+        missing = self._demand.missing(amount, there)
+        fetched = await self._fetcher.fetch(self.window, me, missing, shown, limit, quantum)
         if fetched is None:
             return short, shown
         self._metrics.budget_fetched(me.region)
@@ -203,41 +185,20 @@ class GrantKeeper:
             fetched = await self._take_up(fetched, limit)
         return done, fetched
 
-    def _missing(self, amount: Decimal, short: TooFewRights) -> Decimal:
-        held = self.allowance.remaining if self.allowance else _ZERO
-        there = amounts.total_wide((held, short.available))
-        missing = amounts.total_wide((max(amount, self._waiting), there.copy_negate()))
-        return missing if missing > 0 else self._quantum
-
-    def _has(self, amount: Decimal) -> bool:
-        """Return whether an amount can be taken from the grant at hand."""
-        allowance, now = self.allowance, self._clock.now()
-        return allowance is not None and now <= self._until and allowance.remaining >= amount
-
     def _refused_just_now(self, amount: Decimal) -> Refused | None:
         """Return the refusal of as much that is not old yet; meanwhile others may have spent."""
         refusal, age = self._refusal, self._clock.monotonic() - self._refused_at
         if refusal is None or amount < refusal.wanted or age >= REFUSAL_SECONDS:
             return None
-        return replace(refusal, wanted=amount, here=self._here(self._mine))
-
-    def _here(self, mine: Decimal) -> Decimal:
-        """Return what may be spent here, with what is free, or owed, in the region's item.
-
-        What is left of a grant that is over pays what is owed first.
-        """
-        if self.allowance is None:
-            return max(_ZERO, mine)
-        if self._clock.now() <= self._until:
-            return amounts.total_wide((max(_ZERO, mine), self.allowance.remaining))
-        return max(_ZERO, amounts.total_wide((mine, self.allowance.remaining)))
+        here = self._grants.left(self._mine, self._clock.now())
+        return replace(refusal, wanted=amount, here=here)
 
     def _refuse(self, amount: Decimal, shown: RightsView, *, crowded: bool) -> Refused:
         me = self._access.account
         others = (account for account in self._access.accounts if account in shown.items)
         items = {account: shown.of(account) for account in {*others, me}}
         self._mine = shown.of(me).available
-        here = self._here(self._mine)
+        here = self._grants.left(self._mine, self._clock.now())
         there = elsewhere(items, max(_ZERO, self._mine))
         self._refusal = Refused(self.budget, amount, here, there, crowded)
         self._refused_at = self._clock.monotonic()
@@ -249,7 +210,7 @@ class GrantKeeper:
         if now - self._asked_at < PERIOD_SECONDS:
             return
         self._asked_at = now
-        asked = partial(rights_plan.ask, rate=self._rate, want=amount)
+        asked = partial(rights_plan.ask, rate=self._demand.rate, want=amount)
         await self._change(asked, known=shown.of(self._access.account))
 
     async def _take_up(self, shown: RightsView, limit: BudgetLimit) -> RightsView:
@@ -288,41 +249,29 @@ class GrantKeeper:
         if self.has_ended:
             raise self.ended()
         token = self._asked_for()
-        if self.allowance and whole_seconds(now) - self.allowance.grant.since >= ROTATE_SECONDS:
-            self._retire()
-        held = self.allowance
-        self._count_rate()
+        self._grants.rotate(whole_seconds(now))
+        held = self._grants.at_hand
+        self._demand.count_rate(self._clock.monotonic())
         taken = self._take_ups(shown)
 
         def planned(rights: Rights) -> Rights | TooFewRights | Crowded:
-            if rights_plan.granted_to(rights, token) is not None or self._has_grown(rights, held):
+            if self._grants.are_shown(rights, token):
                 return rights  # by a write that was not answered
             steps: list[rights_plan.Step] = [
                 partial(first_rights, window=self.window, limit=limit),
                 *taken,
-                *self._closings(),
+                *self._grants.closings(),
             ]
             before = rights_plan.in_one_write(rights, steps)
             if not isinstance(before, Rights):
-                return self._never(before)
-            is_new = held is None or held.name.version not in before.grants
-            have = _ZERO if is_new or held is None else held.remaining
-            less = have.copy_negate()
-            need = max(_ZERO, amounts.total_wide((max(amount, self._waiting), less)))
-            if before.available < need:
-                need = max(_ZERO, amounts.total_wide((amount, less)))
-            if before.available < need:
+                return _without_gone(before)
+            grant = None if held is None else before.grants.get(held.name.version)
+            have = _ZERO if grant is None or held is None else held.remaining
+            size = self._demand.size(amount, have=have, available=before.available)
+            if size is None:
                 return TooFewRights(before.available)
-            size = grant_size(
-                need,
-                have=have,
-                rate=self._rate,
-                largest=max(self._largest, amount),
-                available=before.available,
-                quantum=min(self._quantum, quantum_of(amount)),
-            )
             last: rights_plan.Step
-            if is_new:
+            if grant is None or held is None:
                 last = partial(
                     rights_plan.take,
                     amount=size,
@@ -332,83 +281,26 @@ class GrantKeeper:
                     counter="" if self.counter == self.budget else self.counter,
                 )
             else:
-                assert held is not None  # noqa: S101 (for the type checker)
+                latest = max(expires, grant.expires)  # the clock was set back
                 version = held.name.version
-                latest = max(expires, before.grants[version].expires)  # the clock was set back
                 last = partial(rights_plan.top_up, version=version, amount=size, expires=latest)
-            noted = partial(rights_plan.note_demand, rate=self._rate, want=_ZERO)
-            done = rights_plan.in_one_write(rights, [*steps, last, noted])
-            return self._never(done)
+            noted = partial(rights_plan.note_demand, rate=self._demand.rate, want=_ZERO)
+            return _without_gone(rights_plan.in_one_write(rights, [*steps, last, noted]))
 
         done: Rights | TooFewRights | Crowded
         done = await self._change(planned, known=shown.of(self._access.account))
         self._token = None
         if isinstance(done, Rights):
             self._metrics.budget_renewed(self._access.account.region)
-            self._take_in(done, token)
+            budget = "" if self.counter == self.budget else self.budget
+            self._grants.take_in(done, token, budget=budget, seconds=self._last_seconds())
         return done
-
-    @staticmethod
-    def _never(done: "Rights | rights_plan.Refusal") -> Rights | TooFewRights | Crowded:
-        if isinstance(done, GrantGone):  # a grant that was closed by reading is no step's business
-            return TooFewRights(_ZERO)
-        return done
-
-    def _has_grown(self, rights: Rights, held: Allowance | None) -> bool:
-        if held is None:
-            return False
-        shown = rights.grants.get(held.name.version)
-        return shown is not None and shown.expires > held.grant.expires
 
     def _asked_for(self) -> str:
         """Return the token of the grant that is asked for: of one that may be there, the same."""
         if self._token is None:
             self._token = f"{self._access.services.randomness.getrandbits(64):016x}"
         return self._token
-
-    def _retire(self) -> None:
-        """Let nothing more be spent under the grant at hand: what it came to will be written."""
-        if self.allowance is not None:
-            self._retired.append(self.allowance)
-            self.allowance = None
-
-    def _closings(self) -> list[rights_plan.Step]:
-        return [partial(self._close, allowance) for allowance in self._retired]
-
-    @staticmethod
-    def _close(allowance: Allowance, rights: Rights) -> Rights | None:
-        version = allowance.name.version
-        grant = rights.grants.get(version)
-        spent = allowance.spent
-        if grant is None or (not spent.is_sure and grant.amount == spent.amount):
-            return None
-        done = rights_plan.close(rights, version, spent)
-        return done if isinstance(done, Rights) else None
-
-    def _take_in(self, rights: Rights, token: str) -> None:
-        """Take in what was written."""
-        held = self.allowance
-        version = rights_plan.granted_to(rights, token)
-        if version is not None:
-            self._retire()
-            grant = rights.grants[version]
-            budget = "" if self.counter == self.budget else self.budget
-            name = GrantName(rights.account, version, budget)
-            self.allowance = Allowance(name, grant, grant.amount)
-        elif held is not None and held.name.version in rights.grants:
-            held.grown(rights.grants[held.name.version])
-        if self.allowance is not None:
-            self._until = self._new_until(self.allowance)
-        self._forget_closed(rights)
-
-    def _forget_closed(self, rights: Rights) -> None:
-        """Forget the grants that are closed, and those that are left to be closed by reading."""
-        self._retired = [
-            allowance
-            for allowance in self._retired
-            if allowance.name.version in rights.grants
-            and not (allowance.is_quiet and allowance.is_doubtful)
-        ]
 
     async def tend(self) -> None:
         """Renew what is nearly used up, close what is not used any more, balance with others.
@@ -417,21 +309,21 @@ class GrantKeeper:
             LedgerError: the rights cannot be read or written.
         """
         now = self._clock.monotonic()
-        allowance = self.allowance
-        if allowance is not None and (now - self._used_at > IDLE_SECONDS or self.has_ended):
+        allowance, demand = self._grants.at_hand, self._demand
+        if allowance is not None and (now - demand.used_at > IDLE_SECONDS or self.has_ended):
             await self.give_up()
         elif allowance is not None and self._is_low(allowance):
-            await self.renew(min(self._quantum, allowance.remaining), ahead=True)
-        elif any(retired.is_quiet for retired in self._retired):
+            await self.renew(min(demand.quantum, allowance.remaining), ahead=True)
+        elif self._grants.can_close:
             await self._close_retired()
-        if now - self._balanced_at > PERIOD_SECONDS and self.allowance is not None:
+        if now - self._balanced_at > PERIOD_SECONDS and self._grants.at_hand is not None:
             self._balanced_at = now
             await self._balance()
 
     @property
     def open_grants(self) -> int:
         """How many grants of it this process has open."""
-        return len(self._retired) + (self.allowance is not None)
+        return len(self._grants)
 
     @property
     def is_idle(self) -> bool:
@@ -439,9 +331,9 @@ class GrantKeeper:
 
         Nor is it while a step of the limit is announced, which somebody has to go on with.
         """
-        since = self._clock.monotonic() - self._used_at
-        holds = self.allowance is not None or self._retired or self._waiting
-        return not (holds or self.is_announced) and since > IDLE_SECONDS
+        since = self._clock.monotonic() - self._demand.used_at
+        holds = self._grants or self._demand.waiting or self.is_announced
+        return not holds and since > IDLE_SECONDS
 
     async def give_up(self) -> None:
         """Close the grant at hand: what is left of it is free for others.
@@ -450,7 +342,7 @@ class GrantKeeper:
             LedgerError: the rights cannot be written; later they are found by reading.
         """
         async with self._lock:
-            self._retire()
+            self._grants.retire()
             await self._close_retired_locked()
 
     async def _close_retired(self) -> None:
@@ -458,14 +350,14 @@ class GrantKeeper:
             await self._close_retired_locked()
 
     async def _close_retired_locked(self) -> None:
-        if not self._retired:
+        if not self._grants.closings():
             return
 
         def planned(rights: Rights) -> Rights:
-            done = rights_plan.in_one_write(rights, self._closings())
+            done = rights_plan.in_one_write(rights, self._grants.closings())
             return done if isinstance(done, Rights) else rights
 
-        self._forget_closed(await self._change(planned))
+        self._grants.forget_closed(await self._change(planned))
 
     async def _balance(self) -> None:
         """Take up what was sent here, and send what others need more."""
@@ -477,7 +369,7 @@ class GrantKeeper:
         def planned(rights: Rights) -> Rights:
             taken = rights_plan.in_one_write(rights, take_ups)
             before = taken if isinstance(taken, Rights) else rights
-            moved = transfers(me, {**others, me: before}, quantum=self._quantum)
+            moved = transfers(me, {**others, me: before}, quantum=self._demand.quantum)
             sends = [
                 partial(rights_plan.send, to=to, amount=amount) for to, amount in moved.items()
             ]
@@ -499,31 +391,18 @@ class GrantKeeper:
         self.is_announced = limit.announced is not None
         return limit
 
-    def _note(self, amount: Decimal) -> None:
-        self._spent = amounts.total_wide((self._spent, amount))
-        self._largest = max(self._largest, amount)
-        self._used_at = self._clock.monotonic()
-
-    def _count_rate(self) -> None:
-        now = self._clock.monotonic()
-        self._rate = rate_of(self._rate, self._spent, now - self._counted_at)
-        self._spent, self._counted_at = _ZERO, now
-
     def _is_low(self, allowance: Allowance) -> bool:
         """Whether little is left of the grant's time, or of it since something was spent."""
         quarter = timedelta(seconds=self._life() / 4)
-        if self._clock.now() + quarter > self._until:
+        if self._clock.now() + quarter > self._grants.until:
             return True
+        # Of a small budget there is never as much as is wanted.
         is_refused = self._clock.monotonic() - self._refused_at < PERIOD_SECONDS
-        if is_refused or not self._spent:  # of a small budget there is never as much as is wanted
-            return False
-        ahead = ahead_of(self._rate, self._largest)
-        return amounts.EXACT.multiply(allowance.remaining, 2) < ahead
+        return not is_refused and self._demand.exceeds(allowance.remaining)
 
-    def _new_until(self, allowance: Allowance) -> datetime:
-        settings = self._access.settings.current
-        left = min(settings.write_deadline, NEW_UNTIL * self._life())
-        return ends(allowance) - timedelta(seconds=left)
+    def _last_seconds(self) -> float:
+        """Return how long before a grant's end nothing new is spent under it any more."""
+        return min(self._access.settings.current.write_deadline, NEW_UNTIL * self._life())
 
     def _life(self) -> int:
         rule = self._access.settings.current.terms.budget_of(self.window.budget)
@@ -534,9 +413,9 @@ class GrantKeeper:
         return rule.late if rule else 0.0
 
 
-def ends(allowance: Allowance) -> datetime:
-    """Return the last time at which a request that names a grant may be signed."""
-    return EPOCH + timedelta(seconds=allowance.grant.expires)
+def _without_gone(done: "Rights | rights_plan.Refusal") -> Rights | TooFewRights | Crowded:
+    """Return what a write came to: a grant that was closed by reading is no step's business."""
+    return TooFewRights(_ZERO) if isinstance(done, GrantGone) else done
 
 
 def missing(budget: str, region: str) -> BudgetMissing:

@@ -219,10 +219,10 @@ def test_a_grant_that_was_shrunk_is_not_written_again_and_again() -> None:
     allowance = Allowance(name, taken.grants[version], Decimal(5))
     assert allowance.take(Decimal(2))
     allowance.doubted()
-    shrunk = GrantKeeper._close(allowance, taken)
+    shrunk = allowance.close(taken)
     assert shrunk is not None
     assert shrunk.grants[version].amount == 2
-    assert GrantKeeper._close(allowance, shrunk) is None
+    assert allowance.close(shrunk) is None
 
 
 async def test_a_refusal_during_a_partition_names_no_more_than_the_limit() -> None:
