@@ -10,7 +10,6 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
 
 import anyio
 
@@ -24,20 +23,12 @@ from ledger.administration.templates.alarms import (
 )
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import SystemClock
+from ledger.runtime.cloudwatch import LambdaContext
 from ledger.runtime.loops import run_tuned
 from ledger.settings import Settings
 
 STOP_MARGIN_SECONDS = 60.0
 """How long before Lambda's limit a pass is asked to stop: longer than one request and a hold."""
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that is used."""
-
-    function_name: str
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return the milliseconds left before Lambda ends the invocation."""
 
 
 def handler(_event: object, context: LambdaContext) -> dict[str, object]:

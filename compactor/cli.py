@@ -29,7 +29,7 @@ from ledger.runtime.command_options import spread_options
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.metrics_server import Health, keep_beating, serve_metrics
+from ledger.runtime.metrics_server import Liveness, keep_beating, serve_metrics
 from ledger.runtime.output import print_json, say
 from ledger.runtime.program import INTERRUPTED
 from ledger.runtime.signals import stopped_by_signals
@@ -119,7 +119,7 @@ def run_compactor(options: RunOptions) -> None:
     begin_logging(options.log_format)
     settings = Settings.load(options.config)
     registry = program_registry()
-    compactor, health = Compactor(settings, registry=registry), Health()
+    compactor, health = Compactor(settings, registry=registry), Liveness()
     with ExitStack() as stack:
         if options.metrics_port is not None:
             server = stack.enter_context(
@@ -269,7 +269,9 @@ def _confirm_lost(lost: list[str], confirm: str | None) -> None:
         raise InvalidInput(f"nothing was changed: confirm with --confirm {names}, got {confirm!r}")
 
 
-async def _service(compactor: Compactor, seconds: float, stop: anyio.Event, health: Health) -> None:
+async def _service(
+    compactor: Compactor, seconds: float, stop: anyio.Event, health: Liveness
+) -> None:
     def ended(report: CompactorReport) -> None:
         health.end()
         log.info("%s", report.sentence(), extra={"report": shortened(report)})

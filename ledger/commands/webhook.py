@@ -22,7 +22,7 @@ from ledger.runtime.console_tables import Column, Grid, print_grid
 from ledger.runtime.logs import LogFormat, LogFormatOption, begin_logging
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.metrics_server import Health, MetricsServer, keep_beating, serve_metrics
+from ledger.runtime.metrics_server import Liveness, MetricsServer, keep_beating, serve_metrics
 from ledger.runtime.output import needing, print_json, say
 from ledger.runtime.services import Services
 from ledger.runtime.signals import stopped_by_signals
@@ -116,7 +116,7 @@ def run(
     settings, hooks = Settings.load(config), read_hooks(file)
     begin_logging(log_format)
 
-    registry, health = program_registry(), Health()
+    registry, health = program_registry(), Liveness()
     port = metrics_port
     page = (
         nullcontext()

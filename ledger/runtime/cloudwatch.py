@@ -1,4 +1,4 @@
-"""Metrics of a Lambda function, as log lines from which CloudWatch makes metrics.
+"""A Lambda function's context, and its metrics as log lines from which CloudWatch makes metrics.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -6,9 +6,19 @@ Pure: no clock, no randomness, no I/O.
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Protocol
 
 PIPELINE_NAMESPACE = "Ledger/Pipeline"
 """The namespace of the metrics that `ledger.pipeline.aws.aws_lambda` logs."""
+
+
+class LambdaContext(Protocol):
+    """The part of Lambda's context that is used."""
+
+    function_name: str
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return the milliseconds left before Lambda ends the invocation."""
 
 
 def metric_line(

@@ -39,7 +39,7 @@ WORK_SECONDS_MAX = 3600.0
 """The maximum age of a healthy process's heartbeat, and the longest duration of its work."""
 
 
-class Health:
+class Liveness:
     """Whether a process makes progress, by traces its event loop leaves; read from any thread.
 
     Times are seconds of `monotonic`, a clock that only goes forward.
@@ -84,7 +84,7 @@ class Health:
         return None if moment is None else self._clock() - moment
 
 
-async def keep_beating(health: Health) -> None:
+async def keep_beating(health: Liveness) -> None:
     """Leave a heartbeat of this loop each second, until cancelled."""
     while True:
         health.beat()
@@ -111,7 +111,7 @@ def serve_metrics(
     registry: "CollectorRegistry",
     host: str = "127.0.0.1",
     *,
-    health: Health | None = None,
+    health: Liveness | None = None,
 ) -> MetricsServer:
     """Serve a registry's metrics over HTTP in a daemon thread; port 0 takes any free one.
 
@@ -221,7 +221,7 @@ def _message(status: str, headers: Iterable[tuple[str, str]], body: bytes) -> by
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-def _with_health(metrics: Any, health: Health | None) -> Any:
+def _with_health(metrics: Any, health: Liveness | None) -> Any:
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if health is None or environ.get("PATH_INFO") != "/healthz":
             answered: Iterable[bytes] = metrics(environ, start_response)

@@ -20,7 +20,7 @@ from ledger.pipeline.core.category_sums import (
 from ledger.pipeline.core.items import map_item, map_item_of, state_item, state_of
 from ledger.pipeline.core.records import Poison, Record, RecordForm
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
-from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
+from ledger.pipeline.sources.dead_letters import DeadRecord, letter_of, line_of
 
 FORM = RecordForm(pipeline_settings())
 VALUES = st.decimals(-(10**14), 10**14, places=3)
@@ -140,7 +140,7 @@ def test_any_object_is_a_record_or_poison(told: dict[str, object]) -> None:
 @given(st.text(), st.binary(max_size=100))
 def test_a_dead_letter_comes_back_as_it_was(reason: str, raw: bytes) -> None:
     """Any bytes survive the file of dead letters, in one line."""
-    letter = DeadLetter("lane", "01", reason, raw)
+    letter = DeadRecord("lane", "01", reason, raw)
     line = line_of(letter)
     assert letter_of(line) == letter
     assert line.count("\n") == 1

@@ -26,7 +26,7 @@ from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import new_console, print_line
 from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import program_registry
-from ledger.runtime.metrics_server import Health, keep_beating, serve_metrics
+from ledger.runtime.metrics_server import Liveness, keep_beating, serve_metrics
 from ledger.runtime.output import print_json, say
 from ledger.runtime.signals import Signalled
 from ledger.runtime.tasks import background_tasks
@@ -313,7 +313,7 @@ def _show(
     def report(text: str) -> None:
         print_line(text, console)
 
-    health = Health()
+    health = Liveness()
 
     async def watched() -> Signalled:
         async with background_tasks() as tasks:

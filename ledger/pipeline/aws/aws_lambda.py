@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
@@ -39,7 +39,7 @@ from ledger.pipeline.sources.dead_letters import LetterSink
 from ledger.pipeline.sources.source import NOTHING, StreamPart
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock
-from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
+from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE, LambdaContext
 from ledger.runtime.gc import is_gc_tuned, tune_gc
 from ledger.runtime.loops import new_runner
 from ledger.runtime.services import Services
@@ -55,15 +55,6 @@ STOP_MARGIN_SECONDS = 10.0
 """How long before Lambda's limit a batch is cut off, so that what is committed can be reported."""
 
 _log = logging.getLogger(__name__)
-
-
-class LambdaContext(Protocol):
-    """The part of Lambda's context that is used."""
-
-    function_name: str
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Return the milliseconds left before Lambda ends the invocation."""
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:

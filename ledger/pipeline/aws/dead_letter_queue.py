@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.clients import open_client
-from ledger.pipeline.sources.dead_letters import DeadLetter, append, line_of
+from ledger.pipeline.sources.dead_letters import DeadRecord, append, line_of
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.foreign import FOREIGN
 
@@ -51,7 +51,7 @@ class DeadLetterQueue:
         self._url = url
         self._clock = clock or SystemClock()
 
-    async def add(self, letters: Sequence[DeadLetter]) -> None:
+    async def add(self, letters: Sequence[DeadRecord]) -> None:
         """Send some, and wait until SQS has them.
 
         Raises:
@@ -136,7 +136,7 @@ def check_each(answer: Mapping[str, Any], asked: Sequence[Mapping[str, Any]], ur
         raise LedgerError(f"{url}: the answer is not that of a queue: check the endpoint")
 
 
-def body_of(letter: DeadLetter) -> str:
+def body_of(letter: DeadRecord) -> str:
     """Return the message of a letter; of a record that is too long it has the beginning."""
     body = line_of(letter).rstrip("\n")
     if len(body) <= MESSAGE_BYTES_MAX:

@@ -1,12 +1,12 @@
-"""Destinations of records that cannot be processed: durable before the lane's position passes them.
+"""Dead letters: records that cannot be processed, kept, listed, chosen and edited.
 
-At least once: after a crash the same letter can come again, under the same lane and position.
+A letter is durable before the lane's position passes its record. At least once: after a crash the
+same letter can come again, under the same lane and position.
 
-Files of dead letters as a person works on them: listed, some chosen, their records edited.
-
-What is chosen or edited lies in a file of its own, whose name has a hash of what it was made of:
-the same command finds it again. Its content makes it a lane of its own, and since a version of a
-record counts once, a letter that is replayed from two files counts once.
+A person lists, chooses and edits letters in files. What is chosen or edited lies in a file of its
+own, whose name has a hash of what it was made of: the same command finds it again. Its content
+makes it a lane of its own, and since a version of a record counts once, a letter that is replayed
+from two files counts once.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ DIGEST_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DeadRecord:
     """A record as it came, where it lay, why it was not taken, and when, if that is known."""
 
     lane: str
@@ -50,7 +50,7 @@ class DeadLetter:
 class LetterSink(Protocol):
     """Keeps dead letters."""
 
-    async def add(self, letters: Sequence[DeadLetter]) -> None:
+    async def add(self, letters: Sequence[DeadRecord]) -> None:
         """Keep some; they are durable when it returns.
 
         Raises:
@@ -62,9 +62,9 @@ class DeadLetterList:
     """Dead letters in memory, for tests."""
 
     def __init__(self) -> None:
-        self.letters: list[DeadLetter] = []
+        self.letters: list[DeadRecord] = []
 
-    async def add(self, letters: Sequence[DeadLetter]) -> None:
+    async def add(self, letters: Sequence[DeadRecord]) -> None:
         """Keep some."""
         self.letters += letters
 
@@ -80,7 +80,7 @@ class DeadLetterFile:
         self._clock = clock or SystemClock()
         self._lock = anyio.Lock()
 
-    async def add(self, letters: Sequence[DeadLetter]) -> None:
+    async def add(self, letters: Sequence[DeadRecord]) -> None:
         """Append some, and wait until they are on the disk.
 
         Raises:
@@ -125,7 +125,7 @@ def _record_in(line: bytes) -> bytes:
         return line
 
 
-def line_of(letter: DeadLetter) -> str:
+def line_of(letter: DeadRecord) -> str:
     """Return the line that stands for a dead letter."""
     fields = {
         "lane": letter.lane,
@@ -138,7 +138,7 @@ def line_of(letter: DeadLetter) -> str:
     return f"{json.dumps(fields, ensure_ascii=True)}\n"
 
 
-def letter_of(line: str) -> DeadLetter:
+def letter_of(line: str) -> DeadRecord:
     """Read a dead letter from its line.
 
     Raises:
@@ -148,7 +148,7 @@ def letter_of(line: str) -> DeadLetter:
     try:
         raw = fields["record"].encode(errors="surrogateescape")
         at = time_of(fields["time"]) if fields["time"] else None
-        return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw, at)
+        return DeadRecord(fields["lane"], fields["position"], fields["reason"], raw, at)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no dead letter: {error}") from None
 
@@ -185,12 +185,12 @@ LETTER_BYTES_MAX = 64 << 20
 class ListedLetter:
     """A dead letter, how often it came, and when first and last, as far as that is known."""
 
-    letter: DeadLetter
+    letter: DeadRecord
     count: int = 0
     first: datetime | None = None
     last: datetime | None = None
 
-    def add(self, letter: DeadLetter) -> None:
+    def add(self, letter: DeadRecord) -> None:
         """Take in one more of its kind."""
         self.count += 1
         if letter.at is not None:
@@ -212,7 +212,7 @@ def list_letters(files: Iterable[Path]) -> list[ListedLetter]:
     return list(found.values())
 
 
-def letters_in(file: Path) -> Iterator[DeadLetter]:
+def letters_in(file: Path) -> Iterator[DeadRecord]:
     """Yield the letters of a file; other lines, such as a truncated one, are skipped.
 
     Raises:
@@ -234,7 +234,7 @@ def letters_in(file: Path) -> Iterator[DeadLetter]:
         raise LedgerError(f"{file}: cannot be read: {error.strerror}") from error
 
 
-def is_chosen(letter: DeadLetter, only: str) -> bool:
+def is_chosen(letter: DeadRecord, only: str) -> bool:
     """Return whether a letter has this position, or this text in its reason."""
     return letter.position == only or only in letter.reason
 

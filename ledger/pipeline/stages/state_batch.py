@@ -11,7 +11,7 @@ from ledger.pipeline.core.age_horizon import AgeHorizon, has_moved
 from ledger.pipeline.core.kept_fields import NOT_REMEMBERED, REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Poison, Record
 from ledger.pipeline.core.transitions import State, is_newer
-from ledger.pipeline.sources.dead_letters import DeadLetter
+from ledger.pipeline.sources.dead_letters import DeadRecord
 
 
 class StateBatch:
@@ -28,7 +28,7 @@ class StateBatch:
         self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
         self.states: dict[tuple[str, str], State] = {}
         self.dying: set[tuple[str, frozenset[str]]] = set()
-        self.letters: list[DeadLetter] = []
+        self.letters: list[DeadRecord] = []
         self.duplicates = 0
         self.stale = 0
         self._lane = lane
@@ -97,7 +97,7 @@ class StateBatch:
             self.duplicates += 1
 
     def _dead_letter(self, delivery: Delivery, reason: str) -> None:
-        self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
+        self.letters.append(DeadRecord(self._lane, delivery.position, reason, delivery.raw))
 
 
 class StateCache:

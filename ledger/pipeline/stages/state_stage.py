@@ -25,7 +25,7 @@ from ledger.pipeline.core.records import Delivery, Record, RecordForm
 from ledger.pipeline.core.state_places import StatePlaces
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetter, LetterSink
+from ledger.pipeline.sources.dead_letters import DeadRecord, LetterSink
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_batch import StateBatch, StateCache
 from ledger.pipeline.stages.state_writes import (
@@ -197,7 +197,7 @@ class StateStage:
         Raises:
             LedgerError: a dead letter could not be kept, or a state not be read.
         """
-        letters: list[DeadLetter] = []
+        letters: list[DeadRecord] = []
 
         async def look(delivery: Delivery, record: Record) -> None:
             state = self._states.get(record.id)
@@ -205,7 +205,7 @@ class StateStage:
                 state = await self._read(record.home, record.id)
             if is_newer(record, state):
                 lane = self._lanes.lane
-                letters.append(DeadLetter(lane, delivery.position, PASSED_OVER, delivery.raw))
+                letters.append(DeadRecord(lane, delivery.position, PASSED_OVER, delivery.raw))
 
         judged = self._horizon().judged
         taken = ((delivery, judged(self.form.take(delivery))) for delivery in deliveries)

@@ -18,7 +18,7 @@ from ledger.runtime.metrics_server import (
     BEAT_SECONDS,
     LOOP_SECONDS_MAX,
     WORK_SECONDS_MAX,
-    Health,
+    Liveness,
     keep_beating,
     serve_metrics,
 )
@@ -97,7 +97,7 @@ def test_a_place_that_cannot_be_is_one_clear_error(host: str, port: int) -> None
 def test_health_is_that_of_the_loop_and_not_of_the_thread_that_answers() -> None:
     """200 while the loop beats; 503 with the reason once it stands still; 200 once it goes on."""
     watch = Watch()
-    health = Health(watch)
+    health = Liveness(watch)
     with serve_metrics(0, CollectorRegistry(), health=health) as server:
         assert health_of(server.port) == (
             200,
@@ -121,7 +121,7 @@ def test_health_is_that_of_the_loop_and_not_of_the_thread_that_answers() -> None
 def test_work_that_does_not_end_is_no_health() -> None:
     """An hour of one pass; what has ended, however long ago, is for the alerts."""
     watch = Watch()
-    health = Health(watch)
+    health = Liveness(watch)
     with serve_metrics(0, CollectorRegistry(), health=health) as server:
         health.begin()
         watch.now += WORK_SECONDS_MAX
@@ -166,7 +166,7 @@ def test_a_request_that_is_none_of_a_page_is_refused(sent: bytes, status: bytes)
 
 def test_connections_that_ask_nothing_lock_nobody_out() -> None:
     """Those that have waited longest give way."""
-    with serve_metrics(0, CollectorRegistry(), health=Health()) as server:
+    with serve_metrics(0, CollectorRegistry(), health=Liveness()) as server:
         place = ("127.0.0.1", server.port)
         most = metrics_server.CONNECTIONS.of_address + PLACES_KEPT
         idle = [socket.create_connection(place) for _ in range(most + 1)]
@@ -192,7 +192,7 @@ async def test_a_loop_leaves_its_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
     beats: list[float] = []
     slept: list[float] = []
 
-    class Counting(Health):
+    class Counting(Liveness):
         def beat(self) -> None:
             beats.append(0)
 

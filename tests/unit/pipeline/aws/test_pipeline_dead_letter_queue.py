@@ -15,7 +15,7 @@ from ledger.pipeline.aws.dead_letter_queue import (
     DeadLetterQueue,
     body_of,
 )
-from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile, letter_of
+from ledger.pipeline.sources.dead_letters import DeadLetterFile, DeadRecord, letter_of
 from ledger.testing.clock import START, ManualClock
 
 URL = "https://sqs.us-east-1.amazonaws.com/111122223333/dead"
@@ -86,9 +86,9 @@ async def test_another_servers_answer_takes_no_letter(answer: dict[str, Any]) ->
         await DeadLetterQueue(Gateway(), URL).add([letter(1)])
 
 
-def letter(number: int, raw: bytes = b"{}") -> DeadLetter:
+def letter(number: int, raw: bytes = b"{}") -> DeadRecord:
     """Return a letter."""
-    return DeadLetter("us-east-1/records/shard", f"{number:04d}", "no field Value: “V”", raw)
+    return DeadRecord("us-east-1/records/shard", f"{number:04d}", "no field Value: “V”", raw)
 
 
 async def test_each_letter_is_a_message() -> None:

@@ -3,15 +3,15 @@ from pathlib import Path
 import pytest
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile, letter_of, line_of
+from ledger.pipeline.sources.dead_letters import DeadLetterFile, DeadRecord, letter_of, line_of
 
-LETTER = DeadLetter("us-east-1/x", "07", "no field Value: “V”", b'{"TradeID": "T1"}')
+LETTER = DeadRecord("us-east-1/x", "07", "no field Value: “V”", b'{"TradeID": "T1"}')
 
 
 async def test_letters_are_appended(tmp_path: Path) -> None:
     """Each letter is a line of its own, and those before stay."""
     path = tmp_path / "dead.jsonl"
-    other = DeadLetter("us-east-1/x", "08", "not UTF-8", b"\xff\x00\ned\xed\xa0\x80")
+    other = DeadRecord("us-east-1/x", "08", "not UTF-8", b"\xff\x00\ned\xed\xa0\x80")
     await DeadLetterFile(path).add([LETTER])
     await DeadLetterFile(path).add([other, LETTER])
     assert [letter_of(line) for line in path.read_text().splitlines()] == [LETTER, other, LETTER]

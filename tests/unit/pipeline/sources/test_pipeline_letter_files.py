@@ -9,8 +9,8 @@ import pytest
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.sources import dead_letters
 from ledger.pipeline.sources.dead_letters import (
-    DeadLetter,
     DeadLetterFile,
+    DeadRecord,
     chosen,
     editable,
     letters_in,
@@ -18,14 +18,14 @@ from ledger.pipeline.sources.dead_letters import (
 )
 from ledger.testing.clock import START, ManualClock
 
-FIRST = DeadLetter("us-east-1/x", "07", "the record has no field Value", b'{"TradeID": "T1"}')
-SECOND = DeadLetter("us-east-1/x", "08", "Version is 1.5", b'{"TradeID": "T2"}')
-BINARY = DeadLetter("us-east-1/x", "09", "the record is not UTF-8", b"\xff")
-OTHER = DeadLetter(FIRST.lane, FIRST.position, FIRST.reason, b"another")
+FIRST = DeadRecord("us-east-1/x", "07", "the record has no field Value", b'{"TradeID": "T1"}')
+SECOND = DeadRecord("us-east-1/x", "08", "Version is 1.5", b'{"TradeID": "T2"}')
+BINARY = DeadRecord("us-east-1/x", "09", "the record is not UTF-8", b"\xff")
+OTHER = DeadRecord(FIRST.lane, FIRST.position, FIRST.reason, b"another")
 TORN = b'{"lane": "us-east-1/x", "pos'
 
 
-async def filled(folder: Path, *letters: DeadLetter) -> Path:
+async def filled(folder: Path, *letters: DeadRecord) -> Path:
     """Return a file of letters, kept a minute apart, after a line that was cut short."""
     file, clock = folder / "dead", ManualClock(START)
     file.write_bytes(TORN)
@@ -84,7 +84,7 @@ async def test_records_are_edited_in_a_file_that_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("raw", [b"\xff", b"a\nb"])
 async def test_a_record_that_is_no_line_of_text_is_not_edited(tmp_path: Path, raw: bytes) -> None:
     """An editor would not give back the same bytes."""
-    file = await filled(tmp_path, FIRST, DeadLetter("lane", "10", "x", raw))
+    file = await filled(tmp_path, FIRST, DeadRecord("lane", "10", "x", raw))
     with pytest.raises(InvalidInput, match="the record at 10 is not a line of UTF-8"):
         editable(file)
 

@@ -31,7 +31,7 @@ from ledger.core.errors import (
 )
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterList
+from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadRecord
 from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.reads.history import HistoryRange, history
@@ -139,7 +139,7 @@ async def test_a_letter_that_cannot_be_kept_stops_the_lane() -> None:
     """The position does not pass a record that is kept nowhere."""
 
     class Full(DeadLetterList):
-        async def add(self, letters: Sequence[DeadLetter]) -> None:
+        async def add(self, letters: Sequence[DeadRecord]) -> None:
             raise LedgerError(f"the disk is full, {len(letters)} are lost")
 
     store = MemoryStore(HOME)
