@@ -1,25 +1,26 @@
 """`ledger pipeline audit` and `mend`: compare totals with states, and repair the totals."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from decimal import Decimal
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from ledger.commands.options import PipelineOptions
-from ledger.contract.open_regions import OpenTable, open_table
+from ledger.contract.open_regions import open_table
 from ledger.core import amounts
 from ledger.core.durations import spoken
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
-from ledger.pipeline.auditing.mend import Mend, Mended
+from ledger.pipeline.auditing.mend import Mend
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.output import print_json, say
 from ledger.runtime.services import Services
 from ledger.settings import Settings
+
+Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @spread_options
@@ -30,7 +31,7 @@ def audit(common: PipelineOptions) -> None:
     something back. Exits with 1 if a category differs; `ledger pipeline mend` then writes the
     difference. An interrupted audit is continued by the same command.
     """
-    report = run_on_loop(_audit(common.settings()))
+    report = run_task(common.settings(), Audit, Audit.run)
     if common.as_json:
         print_json([report])
     else:
@@ -66,7 +67,7 @@ def mend(
     if lane is not None and lane.partition("/")[0] not in settings.regions:
         lane = f"{settings.home}/{lane}"
     if lane is None:
-        written = run_on_loop(_mend_totals(settings))
+        written = run_task(settings, Mend, Mend.run_totals)
         if common.as_json:
             print_json([{"written": written}])
             return
@@ -74,7 +75,7 @@ def mend(
             say(f"{category}: {amounts.to_text(change)} written")
         say(f"{len(written):,} totals mended")
         return
-    done = run_on_loop(_mend_lane(settings, lane, closes=close))
+    done = run_task(settings, Mend, Mend.run_lane, lane=lane, closes=close)
     if common.as_json:
         print_json(
             [{"lane": lane, "records": done.records, "closed": close, "changes": done.changes}]
@@ -110,43 +111,21 @@ def _lane_line(lane: LaneReport) -> str:
     return f"lane {lane.lane} ({kind}) at {at}{held}{since}"
 
 
-def _show_progress(line: str) -> None:
+def run_task(
+    settings: Settings,
+    task: Callable[..., Made],
+    run: Callable[[Made], Coroutine[Any, Any, Result]],
+    **more: Any,
+) -> Result:
+    """Run a task on all regions of the pipeline; its progress goes to standard error."""
+
+    async def work() -> Result:
+        async with open_table(settings, clock=SystemClock()) as table:
+            made = task(table.stores, table.view, services=Services.of(), on_progress=_show, **more)
+            return await run(made)
+
+    return run_on_loop(work())
+
+
+def _show(line: str) -> None:
     say(line, err=True)
-
-
-async def _audit(settings: Settings) -> Report:
-    async with _opened(settings) as table:
-        return await Audit(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            on_progress=_show_progress,
-        ).run()
-
-
-async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
-    async with _opened(settings) as table:
-        return await Mend(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            on_progress=_show_progress,
-        ).run_totals()
-
-
-async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
-    async with _opened(settings) as table:
-        return await Mend(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            lane=lane,
-            closes=closes,
-            on_progress=_show_progress,
-        ).run_lane()
-
-
-@asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[OpenTable]:
-    async with open_table(settings, clock=SystemClock()) as table:
-        yield table

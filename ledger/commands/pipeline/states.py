@@ -6,32 +6,31 @@ and for how long.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ledger.commands.options import PipelineOptions
-from ledger.contract.open_regions import open_table
+from ledger.commands.pipeline.audit import run_task
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.auditing.forget import Forget, Forgotten
-from ledger.pipeline.auditing.move import Move, Moved
+from ledger.pipeline.auditing.forget import Forget
+from ledger.pipeline.auditing.move import Move
 from ledger.pipeline.auditing.rebuild import StateRebuild
 from ledger.pipeline.auditing.reread import LISTED_MAX, RereadResult
-from ledger.pipeline.auditing.reset import Reset, ResetResult
+from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.record_times import at_seconds
 from ledger.pipeline.core.state_places import shown
 from ledger.pipeline.sources.file_claims import LaneFile, files_in
 from ledger.pipeline.sources.file_contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.files import FileSource
-from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.loops import run_on_loop
 from ledger.runtime.output import print_json, say
-from ledger.runtime.services import Services
 from ledger.settings import Settings
+
+LANES_SHOWN_MAX = 3
 
 
 @spread_options
@@ -62,7 +61,7 @@ def rebuild(
     """
     settings = common.settings()
     sources = _sources(files or [], settings)
-    done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
+    done = run_task(settings, StateRebuild, lambda task: task.run(sources), is_dry=dry_run)
     for source in sources.values():
         if source.unfinished_bytes:
             say(f"{source.unfinished_bytes:,} bytes at a file's end are not a record", err=True)
@@ -122,19 +121,6 @@ def _sources(files: Sequence[Path], settings: Settings) -> dict[str, FileSource]
     return {str(path): FileSource(path, form=LaneFile(path).form, bytes_max=most) for path in paths}
 
 
-async def _rebuild(
-    settings: Settings, sources: Mapping[str, FileSource], *, is_dry: bool
-) -> RereadResult:
-    async with open_table(settings, clock=SystemClock()) as table:
-        return await StateRebuild(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            is_dry=is_dry,
-            on_progress=lambda line: say(line, err=True),
-        ).run(sources)
-
-
 @spread_options
 def reset(
     *,
@@ -163,7 +149,7 @@ def reset(
     """
     settings = common.settings()
     _confirm(settings, confirm)
-    done = run_on_loop(_reset(settings, is_forced=force))
+    done = run_task(settings, Reset, Reset.run, is_forced=force)
     if common.as_json:
         print_json([done])
         return
@@ -191,24 +177,6 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
         raise InvalidInput(f"nothing was reset: --confirm must be {name!r}, got {confirm!r}")
 
 
-def _show_progress(line: str) -> None:
-    say(line, err=True)
-
-
-async def _reset(settings: Settings, *, is_forced: bool) -> ResetResult:
-    async with open_table(settings, clock=SystemClock()) as table:
-        return await Reset(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            is_forced=is_forced,
-            on_progress=_show_progress,
-        ).run()
-
-
-LANES_SHOWN_MAX = 3
-
-
 @spread_options
 def move_states(common: PipelineOptions) -> None:
     """Move the states of a pipeline's records to the table that `state_table` names, or back.
@@ -219,7 +187,7 @@ def move_states(common: PipelineOptions) -> None:
     to run again: an interrupted move is continued.
     """
     settings = common.settings()
-    done = run_on_loop(_move(settings))
+    done = run_task(settings, Move, Move.run)
     if common.as_json:
         print_json([done])
         return
@@ -239,7 +207,7 @@ def forget(common: PipelineOptions) -> None:
     processing. Safe to run again: an interrupted run is continued.
     """
     settings = common.settings()
-    done = run_on_loop(_forget(settings))
+    done = run_task(settings, Forget, Forget.run)
     if common.as_json:
         print_json([done])
         return
@@ -247,23 +215,3 @@ def forget(common: PipelineOptions) -> None:
     left = f", {done.left:,} not settled yet are held{held}" if done.left else ""
     moment = at_seconds(done.before).isoformat()
     say(f"{done.records:,} records from before {moment} forgotten{left}")
-
-
-async def _forget(settings: Settings) -> Forgotten:
-    async with open_table(settings, clock=SystemClock()) as table:
-        return await Forget(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            on_progress=_show_progress,
-        ).run()
-
-
-async def _move(settings: Settings) -> Moved:
-    async with open_table(settings, clock=SystemClock()) as table:
-        return await Move(
-            table.stores,
-            table.view,
-            services=Services.of(),
-            on_progress=_show_progress,
-        ).run()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from compactor import Compactor
+from compactor import Compactor, CompactorReport
 from lab.bench.archive import requests_of
 from lab.bench.measurement import Measured, Meter
 from lab.bench.rounds import Round
@@ -28,7 +28,7 @@ from ledger.session.ledger import Ledger
 
 HOLD_SECONDS = 0.3
 LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
-PASSES_MAX = 400
+PASSES_MAX = 1_000
 TOTALS_AT_ONCE = 16
 
 
@@ -117,33 +117,45 @@ def _archived(life: Life, work: int) -> dict[str, float]:
     }
 
 
-async def _by_compactor(life: Life, counters: list[str]) -> int:
-    """Run passes until only net changes are left."""
-    compactor, merged = Compactor(life.table.settings, registry=life.round.registry), 0
-    for _ in range(PASSES_MAX):
-        report = await compactor.run_once()
-        if not report.is_success:
-            raise LedgerError(report.sentence())
-        merged += report.merged
-        await life.table.wait_replicated()
-        if report.is_idle and not await _left(life, counters):
-            return merged
-    raise LedgerError(f"still merging after {PASSES_MAX} passes")
+async def run_passes(
+    compactor: Compactor, is_over: Callable[[CompactorReport], Awaitable[bool]]
+) -> int:
+    """Run passes until the work is over; return how many entries were merged.
 
-
-async def _by_open_compactor(life: Life, _counters: list[str]) -> int:
-    """Run passes until one finds nothing to write; the first searches the whole table."""
-    compactor = Compactor(life.table.settings, stores=life.table.stores, contract=True)
+    Raises:
+        LedgerError: a pass failed, or the work goes on after `PASSES_MAX` passes.
+    """
     merged = 0
     for _ in range(PASSES_MAX):
         report = await compactor.run_once()
         if not report.is_success:
             raise LedgerError(report.sentence())
         merged += report.merged
-        if report.is_idle:
+        if await is_over(report):
             return merged
-        await life.table.wait_replicated()
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
+
+
+async def _by_compactor(life: Life, counters: list[str]) -> int:
+    """Run passes until only net changes are left."""
+
+    async def is_over(report: CompactorReport) -> bool:
+        await life.table.wait_replicated()
+        return report.is_idle and not await _left(life, counters)
+
+    return await run_passes(Compactor(life.table.settings, registry=life.round.registry), is_over)
+
+
+async def _by_open_compactor(life: Life, _counters: list[str]) -> int:
+    """Run passes until one finds nothing to write; the first searches the whole table."""
+
+    async def is_over(report: CompactorReport) -> bool:
+        if not report.is_idle:
+            await life.table.wait_replicated()
+        return report.is_idle
+
+    compactor = Compactor(life.table.settings, stores=life.table.stores, contract=True)
+    return await run_passes(compactor, is_over)
 
 
 async def _in_one_transaction(life: Life, counters: list[str]) -> int:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from compactor import Compactor
+from compactor import Compactor, CompactorReport
 from compactor.discovery.scan import Finder
 from compactor.pass_terms import rules_of
+from lab.bench.life import run_passes
 from lab.bench.measurement import Measured, Meter, memory_bytes
 from lab.bench.rounds import Round
 from lab.bench.scale_stages import FIGURES
@@ -28,7 +29,6 @@ READ_AT_ONCE = 8
 """Totals: the engine reads one page after the other, of the hottest counters a megabyte each."""
 WRITTEN_AT_ONCE = 500
 READS = 1_000
-PASSES_MAX = 1_000
 _SPREAD = 0x9E3779B97F4A7C15
 """Counters are written in another order than that of their ranks (by the golden ratio)."""
 
@@ -165,13 +165,8 @@ async def _search(table: TestTable) -> int:
 
 async def _merge(table: TestTable) -> int:
     """Run passes until one finds nothing to write; the first searches the table."""
-    compactor = Compactor(table.settings, stores=table.stores, contract=True)
-    merged = 0
-    for _ in range(PASSES_MAX):
-        report = await compactor.run_once()
-        if not report.is_success:
-            raise LedgerError(report.sentence())
-        merged += report.merged
-        if report.is_idle and report.is_whole:
-            return merged
-    raise LedgerError(f"still merging after {PASSES_MAX} passes")
+
+    async def is_over(report: CompactorReport) -> bool:
+        return report.is_idle and report.is_whole
+
+    return await run_passes(Compactor(table.settings, stores=table.stores, contract=True), is_over)

@@ -18,11 +18,11 @@ def resets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Return what was reset: names of pipelines, and whether it was forced."""
     found: list[tuple[str, bool]] = []
 
-    async def reset(settings: Settings, *, is_forced: bool) -> ResetResult:
+    def reset(settings: Settings, *_task: object, is_forced: bool) -> ResetResult:
         found.append((settings.pipeline.name, is_forced))
         return ResetResult(1234, {"a", "b"}, 3)
 
-    monkeypatch.setattr(states, "_reset", reset)
+    monkeypatch.setattr(states, "run_task", reset)
     monkeypatch.setenv("LEDGER_REGIONS", '{"us-east-1": {}}')
     monkeypatch.setenv("LEDGER_TABLE", "money")
     monkeypatch.setenv("LEDGER_PIPELINES", f'{{"fx": {ONE}, "bonds": {ONE}}}')

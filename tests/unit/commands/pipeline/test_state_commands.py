@@ -29,11 +29,11 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_states_lie_is_said(monkeypatch: pytest.MonkeyPatch, table: str, where: str) -> None:
     """And how many were moved."""
 
-    async def move(settings: Settings) -> Moved:
+    def move(settings: Settings, *_task: object) -> Moved:
         assert (settings.pipeline.state_table or "") == table
         return Moved(1234, 5)
 
-    monkeypatch.setattr(states, "_move", move)
+    monkeypatch.setattr(states, "run_task", move)
     if table:
         monkeypatch.setenv("LEDGER_PIPELINE__STATE_TABLE", table)
     assert run("move-states").stdout == f"states lie in {where}: 1,234 moved, 5 lanes marked\n"
@@ -52,9 +52,9 @@ def test_what_was_forgotten_is_said(
 ) -> None:
     """And what was not, held by which lanes, unless that is from before it was cut off."""
 
-    async def forget(_settings: Settings) -> Forgotten:
+    def forget(*_task: object) -> Forgotten:
         return Forgotten(1_700_000_000, 1234, left, lanes)
 
-    monkeypatch.setattr(states, "_forget", forget)
+    monkeypatch.setattr(states, "run_task", forget)
     said = "1,234 records from before 2023-11-14T22:13:20+00:00 forgotten"
     assert run("forget").stdout == f"{said}{end}\n"

@@ -22,7 +22,6 @@ from ledger.local.engines.port import ApiError, TableKey, invalid
 
 _WHAT = "KeyConditionExpression"
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_BETWEEN_OPERANDS = 3
 
 
 @dataclass(frozen=True, slots=True)
