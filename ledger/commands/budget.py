@@ -22,7 +22,7 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid
@@ -363,7 +363,7 @@ def _say_outcome(outcome: Granted | Refused, done: str, *, as_json: bool) -> Non
         raise typer.Exit(FAILED)
     entry = outcome.entry
     if as_json:
-        print_json([{"granted": True, **entry_fields(entry), "repeated": entry.repeated}])
+        print_json([{"granted": True, **EntryModel.fields_of(entry), "repeated": entry.repeated}])
         return
     again = ", by an earlier call" if entry.repeated else ""
     amount = amounts.to_text(entry.change.copy_negate())

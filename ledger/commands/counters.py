@@ -10,7 +10,8 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.descriptions import Value
 from ledger.core.index import Listed
-from ledger.http.wire.values import listed_fields, text_of
+from ledger.http.wire.schemas import ListedModel
+from ledger.http.wire.values import shown, text_of
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid, prose
@@ -53,11 +54,20 @@ def counters(
 
     found, more = anyio.run(call)
     if common.as_json:
-        print_json({**listed_fields(listed), "region": place} for listed in found)
+        print_listed(found, place)
         return
     print_grid(listed_grid(found, place))
     if more:
         say(f"more counters follow: continue with --after '{found[-1].counter}'")
+
+
+def print_listed(found: Iterable[Listed], region: str) -> None:
+    """Print counters that a region lists as JSON, a description as text, true and false."""
+    for listed in found:
+        members = ListedModel.fields_of(listed)
+        if listed.description is not None:
+            members["description"] = shown(listed.description)
+        print_json([{**members, "region": region}])
 
 
 def listed_grid(found: Iterable[Listed], region: str) -> Grid:

@@ -18,7 +18,7 @@ from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput
 from ledger.core.spreadsheets import cell_of
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.output import json_line, needing, printable, say, utf8_output
 from ledger.session.ledger import Ledger
@@ -90,7 +90,7 @@ def export(
         async with Ledger.open(settings, region=place) as ledger:
             names = asked or await counters_in(ledger.store)
             async for entry in _entries(ledger, names):
-                fields = entry_fields(entry)
+                fields = EntryModel.fields_of(entry)
                 writer.take({name: fields[name] for name in FIELDS})
                 written += 1
         writer.end()

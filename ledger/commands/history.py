@@ -15,7 +15,7 @@ from ledger.core.ids import suffix_of
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields, is_known
+from ledger.http.wire.schemas import EntryModel
 from ledger.reads.history import Bound
 from ledger.reads.total import Total
 from ledger.runtime.command_line import new_app
@@ -87,9 +87,9 @@ def history(
 
     now, entries, more, is_archived = anyio.run(call)
     if common.as_json:
-        print_json(map(entry_fields, entries))
+        print_json(map(EntryModel.fields_of, entries))
         return
-    if not is_known(now):
+    if not now.is_known:
         say(f"{counter} in {now.region}: unknown, nothing is recorded of it")
         return
     say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")

@@ -9,7 +9,7 @@ from ledger.commands.options import amount_of, iso_time
 from ledger.commands.regions import HomeOptions
 from ledger.core import amounts
 from ledger.core.reconciliation import Reconciled
-from ledger.http.wire.values import reconciled_fields
+from ledger.http.wire.schemas import ReconciledModel
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
@@ -50,7 +50,7 @@ def reconcile(
 
     done = anyio.run(call)
     if common.as_json:
-        print_json([reconciled_fields(done)])
+        print_json([ReconciledModel.fields_of(done)])
         return
     earlier = " by an earlier call" if done.repeated else ""
     what = f"corrected by {amounts.to_text(done.change)}" if done.change else "nothing to correct"

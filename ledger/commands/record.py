@@ -10,7 +10,7 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
@@ -57,7 +57,7 @@ def record(
 
     entry = anyio.run(call)
     if common.as_json:
-        print_json([entry_fields(entry)])
+        print_json([EntryModel.fields_of(entry)])
     else:
         say(
             f"{entry.counter}: {amounts.to_text(entry.change)} recorded in {entry.region}"

@@ -14,7 +14,7 @@ from ledger.core import amounts
 from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
@@ -51,7 +51,7 @@ def reverse(
     call = partial(_reversed, note=note, effective=iso_date(effective))
     made = anyio.run(call, settings, place, named)
     if common.as_json:
-        print_json([entry_fields(made)])
+        print_json([EntryModel.fields_of(made)])
         return
     say(
         f"{made.counter}: {made.reverses} reversed by {amounts.to_text(made.change)}, recorded in"

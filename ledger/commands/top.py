@@ -5,14 +5,12 @@ from typing import Annotated
 import anyio
 import typer
 
-from ledger.commands.counters import listed_grid
+from ledger.commands.counters import listed_grid, print_listed
 from ledger.commands.regions import RegionOptions
 from ledger.core.index import TOP_MAX, Listed
-from ledger.http.wire.values import listed_fields
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import print_grid
-from ledger.runtime.output import print_json
 from ledger.session.ledger import Ledger
 
 app = new_app()
@@ -47,6 +45,6 @@ def top(
 
     found = anyio.run(call)
     if common.as_json:
-        print_json({**listed_fields(listed), "region": place} for listed in found)
+        print_listed(found, place)
     else:
         print_grid(listed_grid(found, place))

@@ -13,7 +13,7 @@ from ledger.commands.options import iso_bound
 from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.http.wire.values import is_known, periods_fields, total_fields
+from ledger.http.wire.schemas import PeriodsModel, RegionTotalModel
 from ledger.reads.period_totals import By, PeriodTotals
 from ledger.reads.total import Total
 from ledger.runtime.command_line import FAILED, AsJson, Config, new_app
@@ -104,7 +104,7 @@ def total(
         raise InvalidInput("--since, --until and --effective need --by hour, day or month")
     totals = anyio.run(ask_each, regions, partial(_read_totals, settings, counters, steady=steady))
     if as_json:
-        print_json(map(total_fields, totals.found))
+        print_json(map(RegionTotalModel.fields_of, totals.found))
     elif totals.found:
         print_grid(totals_grid(totals.found))
     _conclude(totals, counters, as_json=as_json)
@@ -158,7 +158,7 @@ def totals_grid(totals: Iterable[Total]) -> Grid:
         (
             total.counter,
             total.region,
-            amounts.to_text(total.value) if is_known(total) else UNKNOWN,
+            amounts.to_text(total.value) if total.is_known else UNKNOWN,
             f"{total.entries:,}",
             f"{total.merged:,}",
             total.as_of.strftime("%H:%M:%S"),
@@ -170,7 +170,7 @@ def totals_grid(totals: Iterable[Total]) -> Grid:
 
 def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
-        print_json(map(periods_fields, found))
+        print_json(map(PeriodsModel.fields_of, found))
         return
     for totals in found:
         say(f"{totals.counter} in {totals.region} by {totals.by} ({totals.zone})")

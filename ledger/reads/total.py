@@ -39,3 +39,11 @@ class Total:
     def changes(self) -> int:
         """The number of entries, merged or not, and additions of pipelines that are counted."""
         return self.entries + self.merged + self.additions
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the region has anything of the counter: a change, or a net that stands for some.
+
+        A counter whose changes come to 0 is known.
+        """
+        return self.changes > 0 or bool(self.versions)

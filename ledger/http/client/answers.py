@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
-
-import orjson
-from pydantic import BaseModel
+from typing import Generic
 
 from ledger.core.errors import (
     AccessDenied,
@@ -21,9 +18,9 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.http_times import retry_after_seconds
-from ledger.http.client.requests import Request
+from ledger.http.client.requests import Answer, Request
 from ledger.http.wire.problems import MEDIA_TYPE, TYPES, error_of
-from ledger.http.wire.schemas import Entries, Problem
+from ledger.http.wire.schemas import EntriesModel, ProblemModel
 
 _REFUSED = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
@@ -31,11 +28,11 @@ _REFUSED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """The service did it: its status, and the members of its answer."""
+class Answered(Generic[Answer]):
+    """The service did it: its status, and its answer."""
 
     status: int
-    fields: dict[str, Any]
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,43 +56,40 @@ class Unanswered:
     error: LedgerError | None = None
 
 
-Judged = Answered | Failed | Unanswered
+Judged = Answered[Answer] | Failed | Unanswered
 
 
 def judged(
-    request: Request, status: int, headers: Mapping[str, str], body: bytes, *, now: datetime
-) -> Judged:
+    request: Request[Answer], status: int, headers: Mapping[str, str], body: bytes, *, now: datetime
+) -> Judged[Answer]:
     """Return what an answer says; one that is not of the service itself is no answer to a write."""
     wait = retry_after_seconds(headers.get("retry-after"), now=now)
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media == MEDIA_TYPE and (problem := read_as(Problem, body)) is not None:
-        if problem["status"] == status and problem["type"].startswith(TYPES):
+    if media == MEDIA_TYPE and (problem := read_as(ProblemModel, body)) is not None:
+        if problem.status == status and problem.type.startswith(TYPES):
             return Failed(error_of(problem), wait)
     elif HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        fields = read_as(request.answer, body) if media == "application/json" else None
-        if fields is not None and _is_whole(request, fields):
-            return Answered(status, fields)
+        answer = read_as(request.answer, body) if media == "application/json" else None
+        if answer is not None and _is_whole(request, answer):
+            return Answered(status, answer)
     return _of_another(status, wait)
 
 
-def read_as(form: type[BaseModel], body: bytes | str) -> dict[str, Any] | None:
-    """Return the members of what has this form, None of anything else.
+def read_as(form: type[Answer], body: bytes | str) -> Answer | None:
+    """Return what has this form, None of anything else.
 
     Members that the form does not name are those of a later release.
     """
     try:
-        fields = orjson.loads(body)
-        form.model_validate(fields, strict=True, extra="ignore")
-    except ValueError:
+        return form.model_validate_json(body, strict=True, extra="ignore")
+    except (ValueError, ArithmeticError):
         return None
-    found: dict[str, Any] = fields
-    return found
 
 
-def _is_whole(request: Request, fields: Mapping[str, Any]) -> bool:
+def _is_whole(request: Request[Answer], answer: Answer) -> bool:
     """Return whether there is a result for each entry that was sent."""
     asked = (request.body or {}).get("entries", ())
-    return request.answer is not Entries or len(fields["results"]) == len(asked)
+    return not isinstance(answer, EntriesModel) or len(answer.results) == len(asked)
 
 
 def _of_another(status: int, wait: float) -> Unanswered:

@@ -22,8 +22,8 @@ from ledger.core.amounts import check_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.http.client.requests import NamedChange, Request, query, segment, time_text
-from ledger.http.wire import schemas
-from ledger.http.wire.values import Fields, budget_of, entry_of, refused_of
+from ledger.http.wire.schemas import BudgetLimitModel, BudgetModel, EntryModel
+from ledger.http.wire.values import refused_of
 from ledger.runtime.tasks import run_all
 from ledger.writes.change_list import check_list
 from ledger.writes.entry_plan import Change
@@ -37,17 +37,19 @@ Lost = Callable[[str], LedgerError]
 class Calls:
     """What a budget asks of its ledger; the numbers are timeouts in seconds, None for its own."""
 
-    write: Callable[[Request, float | None, Lost], Awaitable[tuple[int, Fields]]]
-    read: Callable[[str, Iterable[tuple[str, str]], float | None], Awaitable[Fields]]
+    write: Callable[[Request[Any], float | None, Lost], Awaitable[tuple[int, Any]]]
+    read: Callable[[str, Iterable[tuple[str, str]], float | None], Awaitable[BudgetModel]]
     named: Callable[[Change], NamedChange]
 
-    async def spend(self, request: Request, timeout: float | None, lost: Lost) -> SpendOutcome:
+    async def spend(
+        self, request: Request[EntryModel], timeout: float | None, lost: Lost
+    ) -> SpendOutcome:
         """Send a request that is answered with an entry, or refused."""
         try:
-            status, fields = await self.write(request, timeout, lost)
+            status, entry = await self.write(request, timeout, lost)
         except BudgetExceeded as error:
             return refused_of(error)
-        return Granted(entry_of(fields, repeated=status == HTTPStatus.OK))
+        return Granted(entry.to_value(repeated=status == HTTPStatus.OK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +90,16 @@ class Hold:
             As `settle`.
         """
         request = self._request("extend", {"expires": _expires(expires)})
-        _, fields = await self._calls.write(request, timeout, self._lost)
-        return Hold(entry_of(fields), self._calls)
+        _, entry = await self._calls.write(request, timeout, self._lost)
+        return Hold(entry.to_value(), self._calls)
 
-    def _request(self, verb: str, body: Mapping[str, Any]) -> Request:
+    def _request(self, verb: str, body: Mapping[str, Any]) -> Request[EntryModel]:
         entry = self.entry
         named = {"counter": keys.checked_counter(entry.counter), **body}
         if entry.region is not None:
             named["region"] = entry.region
         path = f"/v1/holds/{segment(entry.id)}/{verb}"
-        return Request("POST", path, schemas.Entry, body=named)
+        return Request("POST", path, EntryModel, body=named)
 
     def _lost(self, cause: str) -> OutcomeUnknown:
         return OutcomeUnknown(
@@ -213,7 +215,7 @@ class Budgets:
         fields = {**named.fields, **body, "also": list(self.names[1:])}
         fields["amount"] = fields.pop("change")
         del fields["counter"]  # it is in the path
-        request = Request("POST", f"{_path(self.names[0])}/{what}", schemas.Entry, body=fields)
+        request = Request("POST", f"{_path(self.names[0])}/{what}", EntryModel, body=fields)
         return await self._calls.spend(request, timeout, partial(self._lost, is_own=named.is_own))
 
     def _lost(self, cause: str, *, is_own: bool) -> OutcomeUnknown:
@@ -259,7 +261,7 @@ class Budget(Budgets):
             body["id"] = id
         if weights is not None:
             body["weights"] = dict(weights)
-        request = Request("PUT", _path(self.name), schemas.BudgetLimit, body=body)
+        request = Request("PUT", _path(self.name), BudgetLimitModel, body=body)
         status, _ = await self._calls.write(request, timeout, self._lost_limit)
         return status == HTTPStatus.CREATED
 
@@ -273,7 +275,8 @@ class Budget(Budgets):
         """
         if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
             raise InvalidInput(f"at must be an aware time, got {at!r:.80}")
-        return budget_of(await self._calls.read(_path(self.name), query(at=at), timeout))
+        found = await self._calls.read(_path(self.name), query(at=at), timeout)
+        return found.to_value()
 
     async def explain(self, *, at: datetime | None = None, timeout: float | None = None) -> str:
         """Return the `state` in lines that people read, with what a reclaim would put at stake.

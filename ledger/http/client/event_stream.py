@@ -3,19 +3,16 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 import httpx
-from pydantic import BaseModel
 
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.http.client.answers import Failed, Judged, Unanswered, judged, read_as
 from ledger.http.client.exchange import Exchange
-from ledger.http.client.requests import Request
-from ledger.http.wire import schemas
+from ledger.http.client.requests import Answer, Request
 from ledger.http.wire.problems import error_of
-from ledger.http.wire.values import total_of
+from ledger.http.wire.schemas import ProblemModel, TotalModel
 from ledger.reads.total import Total
 from ledger.store.retrier import Tries
 
@@ -45,7 +42,9 @@ class Events:
         self._name, self._data = "", []
 
 
-async def followed(exchange: Exchange, request: Request, *, seconds: float) -> AsyncIterator[Total]:
+async def followed(
+    exchange: Exchange, request: Request[TotalModel], *, seconds: float
+) -> AsyncIterator[Total]:
     """Yield each total once it is another than before, for as long as the caller goes on.
 
     Connections that end are made again; between them `seconds` may pass at most without a word.
@@ -62,9 +61,9 @@ async def followed(exchange: Exchange, request: Request, *, seconds: float) -> A
                 async for name, data in events:
                     tries = exchange.begin("read", exchange.clock.monotonic() + seconds)
                     if name == "problem":
-                        _check_temporary(error_of(_read(schemas.Problem, data)))
+                        _check_temporary(error_of(_read(ProblemModel, data)))
                     elif name == "total":
-                        total = total_of(_read(schemas.Total, data))
+                        total = _read(TotalModel, data).to_value()
                         state = (total.value, total.changes)
                         if shown.get(total.counter) != state:
                             shown[total.counter] = state
@@ -77,7 +76,9 @@ async def followed(exchange: Exchange, request: Request, *, seconds: float) -> A
         await _wait_or_raise(tries, error)
 
 
-async def _events(exchange: Exchange, request: Request) -> AsyncGenerator[tuple[str, str], None]:
+async def _events(
+    exchange: Exchange, request: Request[TotalModel]
+) -> AsyncGenerator[tuple[str, str], None]:
     """Yield the events of one connection.
 
     Raises:
@@ -107,7 +108,7 @@ async def _events(exchange: Exchange, request: Request) -> AsyncGenerator[tuple[
         await response.aclose()
 
 
-def _refused(outcome: Judged) -> LedgerError:
+def _refused(outcome: Judged[TotalModel]) -> LedgerError:
     match outcome:
         case Failed(error) | Unanswered(error=LedgerError() as error):
             return error
@@ -117,15 +118,15 @@ def _refused(outcome: Judged) -> LedgerError:
             return Unreachable("no events came")
 
 
-def _read(form: type[BaseModel], data: str) -> dict[str, Any]:
-    """Return an event's members.
+def _read(form: type[Answer], data: str) -> Answer:
+    """Return what an event says.
 
     Raises:
         Unreachable: the service sends no such event.
     """
-    if (fields := read_as(form, data)) is None:
+    if (said := read_as(form, data)) is None:
         raise Unreachable(f"an event that is not the service's: {data!r:.80}")
-    return fields
+    return said
 
 
 def _check_temporary(error: LedgerError) -> None:

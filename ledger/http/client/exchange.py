@@ -18,7 +18,7 @@ an answer about the change itself ends the doubt: that a later try was throttled
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import httpx
@@ -26,7 +26,7 @@ import orjson
 
 from ledger.core.errors import InvalidInput, LedgerError, NotSent, Throttled, Unreachable
 from ledger.http.client.answers import Failed, Judged, Unanswered, is_definite, is_unknown, judged
-from ledger.http.client.requests import Request
+from ledger.http.client.requests import Answer, Request
 from ledger.runtime.call_deadlines import TIMEOUT, not_read, not_sent
 from ledger.runtime.clock import Clock
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
@@ -93,7 +93,7 @@ class Exchange:
         """Begin to try something until a moment of the clock's monotonic time."""
         return self._retrier.begin(operation, deadline=end)
 
-    async def read(self, request: Request, *, end: float) -> dict[str, Any]:
+    async def read(self, request: Request[Answer], *, end: float) -> Answer:
         """Send a request that changes nothing, and return the answer.
 
         Raises:
@@ -101,7 +101,7 @@ class Exchange:
             LedgerError: as the service says.
         """
 
-        async def ask(_: Sequence[int]) -> Sequence[Outcome[dict[str, Any]]]:
+        async def ask(_: Sequence[int]) -> Sequence[Outcome[Answer]]:
             outcome = await self.once(request, end)
             if isinstance(outcome, Unanswered) and outcome.error is not None:
                 outcome = Failed(outcome.error, outcome.retry_after_seconds)
@@ -111,25 +111,25 @@ class Exchange:
             if isinstance(outcome, Failed):
                 outcome.error.outcome = "not_applied"  # a defect says otherwise
                 return [outcome]
-            return [Done(outcome.fields)]
+            return [Done(outcome.answer)]
 
         (final,) = await self.outcomes(1, ask, operation="read", end=end)
         return _value(final, Unreachable)
 
     async def write(
-        self, request: Request, *, end: float, unknown: Callable[[str], LedgerError]
-    ) -> tuple[int, dict[str, Any]]:
+        self, request: Request[Answer], *, end: float, unknown: Callable[[str], LedgerError]
+    ) -> tuple[int, Answer]:
         """Send a request that may be repeated, with one outcome; return the answer and its status.
 
         Raises:
             LedgerError: as the service says; `unknown` of the cause, if that is all that is known.
         """
 
-        async def ask(_: Sequence[int]) -> Sequence[Outcome[tuple[int, dict[str, Any]]]]:
+        async def ask(_: Sequence[int]) -> Sequence[Outcome[tuple[int, Answer]]]:
             outcome = await self.once(request, end)
             if isinstance(outcome, Failed | Unanswered):
                 return [outcome]
-            return [Done((outcome.status, outcome.fields))]
+            return [Done((outcome.status, outcome.answer))]
 
         (final,) = await self.outcomes(1, ask, operation="write", end=end)
         return _value(final, unknown)
@@ -178,7 +178,7 @@ class Exchange:
             retry_after_seconds=seconds,
         )
 
-    async def once(self, request: Request, end: float) -> Judged:
+    async def once(self, request: Request[Answer], end: float) -> Judged[Answer]:
         """Send a request once, and judge what came of it by the end."""
         left = end - self.clock.monotonic()
         if self._is_closed:
@@ -193,7 +193,7 @@ class Exchange:
                 self._under_way.discard(scope)
         return Unanswered(CLOSED if self._is_closed else TIMEOUT)
 
-    async def _sent(self, asked: Request, request: httpx.Request) -> Judged:
+    async def _sent(self, asked: Request[Answer], request: httpx.Request) -> Judged[Answer]:
         try:
             answer = await self._http.send(request)
         except _NOT_SENT as error:
@@ -205,7 +205,7 @@ class Exchange:
         now = self.clock.now()
         return judged(asked, answer.status_code, answer.headers, answer.content, now=now)
 
-    def stream_request(self, request: Request) -> httpx.Request:
+    def stream_request(self, request: Request[Answer]) -> httpx.Request:
         """Return a request whose answer goes on for ever."""
         return self._rendered(request, None)
 
@@ -213,7 +213,7 @@ class Exchange:
         """Send a request, and return its answer, whose body is not read yet."""
         return await self._http.send(request, stream=True)
 
-    def _rendered(self, request: Request, seconds: float | None) -> httpx.Request:
+    def _rendered(self, request: Request[Answer], seconds: float | None) -> httpx.Request:
         headers = {**request.headers, "Accept": "application/json, application/problem+json"}
         if (token := self._token()) is not None:
             headers["Authorization"] = f"Bearer {token}"

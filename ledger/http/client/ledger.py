@@ -22,6 +22,7 @@ from ledger.http.client.exchange import Exchange
 from ledger.http.client.reads import Reads
 from ledger.http.client.record_calls import record_all, unknown, written
 from ledger.http.client.requests import (
+    Answer,
     NamedChange,
     Request,
     checked_entry,
@@ -32,8 +33,13 @@ from ledger.http.client.requests import (
     recording,
     segment,
 )
-from ledger.http.wire import schemas
-from ledger.http.wire.values import Fields, entry_of, proved_fields, reconciled_of
+from ledger.http.wire.schemas import (
+    BudgetModel,
+    EntriesModel,
+    EntryModel,
+    ProvedEntryModel,
+    ReconciledModel,
+)
 from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.supervisor import Supervised
@@ -214,10 +220,10 @@ class Ledger(Reads):
             )
         if not asked:
             return []
-        fields = await self._write(
+        answer = await self._write(
             recording(asked, together=True), timeout, partial(unknown, asked, together=True)
         )
-        return [written(result) for result in fields["results"]]
+        return [written(result) for result in answer.results]
 
     async def retry(
         self,
@@ -234,19 +240,21 @@ class Ledger(Reads):
         """
         checked = [checked_entry(entry) for entry in check_list("entries", entries)]
         sizes = {
-            place: len(orjson.dumps(proved_fields(entry))) for place, entry in enumerate(checked)
+            place: len(orjson.dumps(ProvedEntryModel.fields_of(entry)))
+            for place, entry in enumerate(checked)
         }
         parts = [checked] if together and checked else list(portions(checked, sizes))
         found: list[Entry] = []
         for part in parts:
             left = checked[len(found) :]
-            body = {"entries": [proved_fields(entry) for entry in part], "together": together}
-            fields = await self._write(
-                Request("POST", "/v1/retries", schemas.Entries, body=body),
+            proved = [ProvedEntryModel.fields_of(entry) for entry in part]
+            body = {"entries": proved, "together": together}
+            answer = await self._write(
+                Request("POST", "/v1/retries", EntriesModel, body=body),
                 timeout,
                 partial(_still_unknown, left, together=together),
             )
-            found += [written(result) for result in fields["results"]]
+            found += [written(result) for result in answer.results]
         return found
 
     async def reconcile(
@@ -285,8 +293,8 @@ class Ledger(Reads):
                 retryable=is_named,
             )
 
-        request = Request("POST", path, schemas.Reconciled, body=body)
-        return reconciled_of(await self._write(request, timeout, lost))
+        request = Request("POST", path, ReconciledModel, body=body)
+        return (await self._write(request, timeout, lost)).to_value()
 
     async def reverse(
         self,
@@ -309,7 +317,7 @@ class Ledger(Reads):
         if effective is not None:
             body["effective"] = checked_date(effective).isoformat()
         path = f"/v1/entries/{segment(entry.id)}/reverse"
-        request = Request("POST", path, schemas.Entry, body=body)
+        request = Request("POST", path, EntryModel, body=body)
 
         def lost(cause: str) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -319,8 +327,8 @@ class Ledger(Reads):
                 retryable=True,
             )
 
-        status, fields = await self._send(request, timeout, lost)
-        return entry_of(fields, repeated=status != _CREATED)
+        status, made = await self._send(request, timeout, lost)
+        return made.to_value(repeated=status != _CREATED)
 
     def budget(self, counter: str) -> Budget:
         """Return the limit of a counter: `await ledger.budget("key/42").spend(Decimal("0.12"))`.
@@ -343,25 +351,25 @@ class Ledger(Reads):
     def _calls(self) -> Calls:
         async def read(
             path: str, params: Iterable[tuple[str, str]], timeout: float | None
-        ) -> Fields:
-            return await self._read(schemas.Budget, path, params, self._end(timeout))
+        ) -> BudgetModel:
+            return await self._read(BudgetModel, path, params, self._end(timeout))
 
         return Calls(self._send, read, self._named)
 
     async def _send(
-        self, request: Request, timeout: float | None, lost: Callable[[str], LedgerError]
-    ) -> tuple[int, Fields]:
+        self, request: Request[Answer], timeout: float | None, lost: Callable[[str], LedgerError]
+    ) -> tuple[int, Answer]:
         end = self._end(timeout)
         return await self._opening.here().write(request, end=end, unknown=lost)
 
     async def _write(
         self,
-        request: Request,
+        request: Request[Answer],
         timeout: float | None,
         lost: Callable[[str], OutcomeUnknown],
-    ) -> Fields:
-        _, fields = await self._send(request, timeout, lost)
-        return fields
+    ) -> Answer:
+        _, answer = await self._send(request, timeout, lost)
+        return answer
 
     def _named(self, change: Change) -> NamedChange:
         bits = self._random.getrandbits(ids.SUFFIX_BITS)

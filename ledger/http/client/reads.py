@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import date, datetime
 from functools import partial
-
-from pydantic import BaseModel
+from typing import TypeVar
 
 from ledger.core import descriptions, keys
 from ledger.core.descriptions import Value
@@ -13,19 +12,20 @@ from ledger.core.index import TOP_MAX, Listed
 from ledger.core.values import Entry
 from ledger.http.client import event_stream, requests
 from ledger.http.client.exchange import Exchange
-from ledger.http.client.requests import PAGE_MAX, Request, counter_path, query
-from ledger.http.wire import schemas
+from ledger.http.client.requests import PAGE_MAX, Answer, Request, counter_path, query
 from ledger.http.wire.problems import error_of
-from ledger.http.wire.values import (
-    Fields,
+from ledger.http.wire.schemas import (
+    CountersModel,
+    DescriptionModel,
+    FeedModel,
+    HistoryModel,
+    PeriodsModel,
+    TopModel,
+    TotalModel,
+    TotalsModel,
     description_of,
-    entry_of,
-    feed_page_of,
-    listed_of,
-    periods_of,
-    total_of,
-    typed,
 )
+from ledger.http.wire.values import typed
 from ledger.reads.feed.page import FeedPage, checked_limit
 from ledger.reads.history import Bound
 from ledger.reads.period_totals import By, PeriodTotals
@@ -43,6 +43,7 @@ FEED_WAIT_SECONDS_MAX = 20.0
 """How long a request for the feed waits in the service."""
 LIVE_MAX = 50
 """Counters of one stream of totals, as the service allows."""
+Page = TypeVar("Page", HistoryModel, CountersModel)
 
 
 class Reads:
@@ -71,7 +72,8 @@ class Reads:
         path = counter_path(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
         params = query(max_age=max_age, steady=steady or None, at=at, effective=effective or None)
-        return total_of(await self._read(schemas.Total, path, params, self._end(timeout)))
+        found = await self._read(TotalModel, path, params, self._end(timeout))
+        return found.to_value()
 
     async def totals(
         self,
@@ -100,7 +102,7 @@ class Reads:
         jobs = [
             partial(
                 self._read,
-                schemas.Totals,
+                TotalsModel,
                 "/v1/totals",
                 [*(("id", name) for name in some), *how],
                 end,
@@ -109,9 +111,9 @@ class Reads:
         ]
         pages = await run_all(jobs, at_once=REQUESTS_AT_ONCE) if jobs else []
         for page in pages:
-            for problem in page["problems"].values():
+            for problem in page.problems.values():
                 raise error_of(problem)
-        found = [total_of(fields) for page in pages for fields in page["totals"]]
+        found = [total.to_value() for page in pages for total in page.totals]
         return {total.counter: total for total in found}
 
     async def periods(
@@ -172,9 +174,9 @@ class Reads:
         """
         path, first, last = counter_path(counter, "entries"), *map(requests.edge, (after, before))
         params = query(before=last, limit=PAGE_MAX)
-        async for page in self._pages(schemas.History, path, params, first, timeout):
-            for fields in page["entries"]:
-                yield entry_of(fields)
+        async for page in self._pages(HistoryModel, path, params, first, timeout):
+            for entry in page.entries:
+                yield entry.to_value()
 
     async def feed_page(
         self,
@@ -230,7 +232,8 @@ class Reads:
         timeout: float | None,
     ) -> FeedPage:
         asked = [*params, *query(after=after, wait=wait or None)]
-        return feed_page_of(await self._read(schemas.Feed, "/v1/feed", asked, self._end(timeout)))
+        page = await self._read(FeedModel, "/v1/feed", asked, self._end(timeout))
+        return page.to_value()
 
     async def counters(
         self,
@@ -257,9 +260,9 @@ class Reads:
             prefix=prefix or None, limit=most, exact=exact or None, described=described or None
         )
         left = limit
-        async for page in self._pages(schemas.Counters, "/v1/counters", params, first, timeout):
-            for fields in page["counters"]:
-                yield listed_of(fields)
+        async for page in self._pages(CountersModel, "/v1/counters", params, first, timeout):
+            for listed in page.counters:
+                yield listed.to_value()
                 left = None if left is None else left - 1
                 if left == 0:
                     return
@@ -282,8 +285,8 @@ class Reads:
         """
         check_count("n", n, TOP_MAX)
         params = query(prefix=prefix, n=n, smallest=smallest or None, exact=exact or None)
-        page = await self._read(schemas.Top, "/v1/top", params, self._end(timeout))
-        return [listed_of(fields) for fields in page["counters"]]
+        page = await self._read(TopModel, "/v1/top", params, self._end(timeout))
+        return [listed.to_value() for listed in page.counters]
 
     async def describe(
         self,
@@ -299,9 +302,7 @@ class Reads:
         """
         path = counter_path(counter, "description")
         descriptions.checked(attributes)
-        request = Request(
-            "PATCH", path, schemas.Description, body={"attributes": typed(attributes)}
-        )
+        request = Request("PATCH", path, DescriptionModel, body={"attributes": typed(attributes)})
 
         def unknown(cause: str) -> OutcomeUnknown:
             return OutcomeUnknown(
@@ -311,8 +312,8 @@ class Reads:
             )
 
         exchange, end = self._opening.here(), self._end(timeout)
-        _, fields = await exchange.write(request, end=end, unknown=unknown)
-        return description_of(fields["attributes"])
+        _, found = await exchange.write(request, end=end, unknown=unknown)
+        return description_of(found.attributes)
 
     async def description(self, counter: str, *, timeout: float | None = None) -> dict[str, Value]:
         """Return the attributes that a counter was described by, as the service's region has them.
@@ -321,9 +322,8 @@ class Reads:
             As `ledger.Ledger.description`.
         """
         path = counter_path(counter, "description")
-        return description_of(
-            (await self._read(schemas.Description, path, (), self._end(timeout)))["attributes"]
-        )
+        found = await self._read(DescriptionModel, path, (), self._end(timeout))
+        return description_of(found.attributes)
 
     async def live_totals(
         self, counters: Iterable[str], *, every: float = 1.0, timeout: float | None = None
@@ -343,7 +343,7 @@ class Reads:
         if not 1 <= len(checked) <= LIVE_MAX:
             raise InvalidInput(f"1 to {LIVE_MAX} counters are followed, got {len(checked)}")
         params = [*(("id", counter) for counter in checked), ("every", str(every))]
-        request = Request("GET", "/v1/live", schemas.Total, params)
+        request = Request("GET", "/v1/live", TotalModel, params)
         seconds = self._timeout if timeout is None else check_timeout(timeout)
         async for total in event_stream.followed(self._opening.here(), request, seconds=seconds):
             yield total
@@ -358,34 +358,33 @@ class Reads:
         end: float,
     ) -> PeriodTotals:
         params = query(by=by, since=since, until=until, effective=effective or None)
-        return periods_of(
-            await self._read(schemas.Periods, counter_path(counter, "periods"), params, end)
-        )
+        path = counter_path(counter, "periods")
+        return (await self._read(PeriodsModel, path, params, end)).to_value()
 
     async def _pages(
         self,
-        answer: type[BaseModel],
+        answer: type[Page],
         path: str,
         params: list[tuple[str, str]],
         after: str | None,
         timeout: float | None,
-    ) -> AsyncIterator[Fields]:
+    ) -> AsyncIterator[Page]:
         while True:
             page = await self._read(
                 answer, path, [*params, *query(after=after)], self._end(timeout)
             )
             yield page
-            after = page["next"]
+            after = page.next
             if after is None:
                 return
 
     async def _read(
         self,
-        answer: type[BaseModel],
+        answer: type[Answer],
         path: str,
         params: Iterable[tuple[str, str]],
         end: float,
-    ) -> Fields:
+    ) -> Answer:
         request = Request("GET", path, answer, list(params))
         return await self._opening.here().read(request, end=end)
 

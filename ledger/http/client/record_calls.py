@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from ledger.core.errors import LedgerError, OutcomeUnknown, safe_repeat
 from ledger.core.values import Entry
@@ -9,7 +10,7 @@ from ledger.http.client.answers import Failed, Unanswered, is_definite
 from ledger.http.client.exchange import Done, Exchange, Final, InDoubt, Outcome
 from ledger.http.client.requests import NamedChange, change_portions, recording
 from ledger.http.wire.problems import error_of
-from ledger.http.wire.values import Fields, entry_of
+from ledger.http.wire.schemas import EntryModel, ResultModel
 from ledger.runtime.tasks import run_all
 
 REQUESTS_AT_ONCE = 4
@@ -43,20 +44,21 @@ async def _finals(
         outcome = await exchange.once(recording([changes[place] for place in places]), end)
         if isinstance(outcome, Failed | Unanswered):
             return [outcome] * len(places)
-        return [_outcome(result) for result in outcome.fields["results"]]
+        return [_outcome(result) for result in outcome.answer.results]
 
     return await exchange.outcomes(len(changes), ask, operation="write", end=end)
 
 
-def _outcome(result: Fields) -> Outcome[Entry]:
-    if result.get("entry") is None:
-        return Failed(error_of(result["problem"]))
+def _outcome(result: ResultModel) -> Outcome[Entry]:
+    if result.problem is not None:
+        return Failed(error_of(result.problem))
     return Done(written(result))
 
 
-def written(result: Fields) -> Entry:
-    """Return the entry of a result that has one."""
-    return entry_of(result["entry"], repeated=result["status"] == _FOUND)
+def written(result: ResultModel) -> Entry:
+    """Return the entry of a result that has no problem."""
+    entry = cast("EntryModel", result.entry)
+    return entry.to_value(repeated=result.status == _FOUND)
 
 
 def error_of_all(changes: Sequence[NamedChange], finals: Sequence[Final[Entry]]) -> LedgerError:

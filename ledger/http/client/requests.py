@@ -11,11 +11,10 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import orjson
-from pydantic import BaseModel
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import entry_id
@@ -23,7 +22,8 @@ from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.times import is_time
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
-from ledger.http.wire.schemas import Entries
+from ledger.http.wire.models import AnswerModel
+from ledger.http.wire.schemas import EntriesModel
 from ledger.writes.entry_plan import (
     Change,
     at_without_key,
@@ -44,16 +44,17 @@ QUERY_BYTES_MAX = 6_000
 PAGE_MAX = 1_000
 _BOUND = "bound must be a time with a zone or the id of an entry"
 
+Answer = TypeVar("Answer", bound=AnswerModel)
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Generic[Answer]):
     """One request, before it is sent; `answer` is what its true answer contains."""
 
     method: str
     path: str
-    answer: type[BaseModel]
+    answer: type[Answer]
     params: Sequence[tuple[str, str]] = ()
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -113,10 +114,10 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
     return NamedChange(entry, key, change.at, is_own)
 
 
-def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Request:
+def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Request[EntriesModel]:
     """Return the request that records changes."""
     body = {"entries": [change.fields for change in changes], "together": together}
-    return Request("POST", "/v1/entries", Entries, body=body)
+    return Request("POST", "/v1/entries", EntriesModel, body=body)
 
 
 def checked_entry(entry: object) -> Entry:

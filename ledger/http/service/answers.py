@@ -1,13 +1,13 @@
 """Answers of the service: JSON objects, and errors as problems.
 
-Reading each of several names apart: one that cannot be read takes nothing from the others.
-
-Totals of many counters: one that cannot be read takes nothing from the others.
+A page of an answer ends after so many items, or bytes, so that none costs much. Its items are
+encoded as they are read: other requests go on between the reads. Of several names each is read
+apart: one that cannot be read takes nothing from the others.
 """
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from ledger.core import errors
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError, NetVanished
 from ledger.http.wire.problems import MEDIA_TYPE, UNAUTHORIZED, Kind, Problem, problem_of
 from ledger.http.wire.values import Fields
+from ledger.reads.feed.page import BYTES_MAX
 from ledger.reads.total import Total
 from ledger.reads.total_cache import READS_AT_ONCE, name_counter
 from ledger.runtime.call_deadlines import TIMEOUT
@@ -135,6 +136,7 @@ async def on_refused(_request: Request, error: Exception) -> Response:
     return problem_answer(error.problem, error.headers)
 
 
+Item = TypeVar("Item")
 Read = TypeVar("Read")
 
 
@@ -167,6 +169,24 @@ async def read_each(
 def problems(errors: Mapping[str, LedgerError]) -> dict[str, Fields]:
     """Return errors by name as the problems beside an answer."""
     return {name: problem_in_http(error).fields() for name, error in errors.items()}
+
+
+async def page_of(
+    items: AsyncIterable[Item], limit: int, *, fields: Callable[[Item], Fields], by: str
+) -> tuple[list[orjson.Fragment], str | None]:
+    """Return a page as JSON, and the field `by` of its last item, if others follow it.
+
+    It has `limit` items at most, and ends with the one by which it has `BYTES_MAX` bytes.
+    """
+    found, size = list[orjson.Fragment](), 0
+    last: str | None = None
+    async for item in items:
+        if len(found) >= limit or size >= BYTES_MAX:
+            return found, last
+        shown = fields(item)
+        found.append(orjson.Fragment(text := orjson.dumps(shown)))
+        size, last = size + len(text), shown[by]
+    return found, None
 
 
 OF_ONE_COUNTER = (AmountOverflow, DamagedItem, NetVanished)

@@ -14,7 +14,8 @@ from ledger.http.service.access.tokens import Scope, TokenGrant
 from ledger.http.service.answers import CallRefused, problem_in_http, unauthorized, unavailable
 from ledger.http.service.fleet.observer import Fleet
 from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
-from ledger.http.wire.values import Fields, entry_fields
+from ledger.http.wire.schemas import EntryModel
+from ledger.http.wire.values import Fields
 from ledger.runtime.clock import Clock
 from ledger.session.ledger import Ledger
 
@@ -163,7 +164,7 @@ def shown_to(
     """Return an entry as JSON; to who may not read, with note and effective date as sent alone."""
     if not is_still_allowed(request, "read", entry.counter):
         entry = replace(entry, note=note, effective=effective)
-    return entry_fields(entry)
+    return EntryModel.fields_of(entry)
 
 
 def _grant_now(request: Request) -> TokenGrant | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from ledger.http.service.budget_request_models import (
     BudgetBody,
@@ -33,8 +33,9 @@ from ledger.http.service.request_models import (
     RetryBody,
     ReverseBody,
 )
-from ledger.http.wire import schemas
+from ledger.http.wire.models import name_of_schema
 from ledger.http.wire.problems import KINDS, MEDIA_TYPE
+from ledger.http.wire.schemas import ANSWERS
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
@@ -146,10 +147,18 @@ def events(model: str) -> dict[str, Any]:
     return said
 
 
+class _Schemas(GenerateJsonSchema):
+    def normalize_name(self, name: str) -> str:
+        """Return the name that a model has in the document."""
+        return name_of_schema(super().normalize_name(name))
+
+
 def add_models(document: dict[str, Any], models: Sequence[type[BaseModel]] = ()) -> dict[str, Any]:
     """Add the schemas of bodies and answers to a document of FastAPI's, and how to authenticate."""
-    every = (*BODIES, *schemas.ANSWERS, *models)
-    _, found = models_json_schema([(model, "validation") for model in every], ref_template=REF)
+    every = (*BODIES, *ANSWERS, *models)
+    _, found = models_json_schema(
+        [(model, "validation") for model in every], ref_template=REF, schema_generator=_Schemas
+    )
     components = document.setdefault("components", {})
     known = components.setdefault("schemas", {})
     known.update(found.get("$defs", {}))

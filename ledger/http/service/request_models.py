@@ -57,7 +57,7 @@ from ledger.http.service.query_models import (
     short,
     together_max,
 )
-from ledger.http.wire.schemas import AMOUNT_PATTERN
+from ledger.http.wire.models import AMOUNT_PATTERN
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.writes.entry_plan import Change, checked_key
 

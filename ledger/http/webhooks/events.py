@@ -12,7 +12,7 @@ import orjson
 from ledger.core import amounts
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 
 TRIES_MAX = 10
 """Tries of one event, some nine minutes; then it is a dead letter."""
@@ -42,7 +42,9 @@ def of_entry(hook: str, entry: Entry) -> HookEvent:
     One whose key was used for two changes comes twice; each change is an event of its own.
     """
     id_ = _id(hook, entry.counter, entry.id, amounts.to_text(entry.change))
-    return HookEvent(id_, orjson.dumps({"type": "entry.recorded", "data": entry_fields(entry)}))
+    return HookEvent(
+        id_, orjson.dumps({"type": "entry.recorded", "data": EntryModel.fields_of(entry)})
+    )
 
 
 def of_crossing(hook: str, crossing: Crossing) -> HookEvent:

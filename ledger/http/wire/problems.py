@@ -15,7 +15,8 @@ from typing import Any
 
 from ledger.core import amounts, errors
 from ledger.core.errors import LedgerError
-from ledger.http.wire.values import entry_fields, entry_of, proved_fields
+from ledger.core.values import Entry
+from ledger.http.wire.schemas import EntryModel, ProblemModel, ProvedEntryModel
 
 MEDIA_TYPE = "application/problem+json"
 TYPES = "/problems/"
@@ -395,13 +396,13 @@ def problem_of(error: LedgerError) -> Problem:
     kind = kind_of(error)
     match error:
         case errors.OutcomeUnknown():
-            members["entries"] = [proved_fields(entry) for entry in error.entries]
+            members["entries"] = list(map(ProvedEntryModel.fields_of, error.entries))
             members["together"] = error.together
         case errors.KeyConflict():
-            members["ours"] = entry_fields(error.ours)
-            members["theirs"] = None if error.theirs is None else entry_fields(error.theirs)
+            members["ours"] = EntryModel.fields_of(error.ours)
+            members["theirs"] = error.theirs and EntryModel.fields_of(error.theirs)
         case errors.RetryHorizonPassed():
-            members["entry"] = None if error.entry is None else entry_fields(error.entry)
+            members["entry"] = error.entry and EntryModel.fields_of(error.entry)
         case errors.Throttled():
             members["limits"], members["counters"] = list(error.limits), list(error.counters)
         case errors.ClockOff():
@@ -415,43 +416,41 @@ def problem_of(error: LedgerError) -> Problem:
     return Problem(kind, str(error), members)
 
 
-def error_of(fields: Mapping[str, Any]) -> LedgerError:
+def error_of(problem: ProblemModel) -> LedgerError:
     """Return the error that a problem stands for, as the library raises it.
 
     A problem of the service itself, or of a kind that this release does not know, is a
     `LedgerError` with its `outcome` and `retryable`.
     """
-    name = str(fields.get("type", "")).rpartition("/")[2]
-    detail = str(fields.get("detail") or fields.get("title") or "the service gave no reason")
+    name = problem.type.rpartition("/")[2]
+    detail = problem.detail or problem.title or "the service gave no reason"
     kind = _ERRORS.get(name, _KINDS_OF_SERVICE.get(name, LedgerError))
     try:
-        error = _made(kind, detail, fields)
+        error = _made(kind, detail, problem.members)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         # A problem that lacks what its kind carries says nothing else for certain, either.
         error = LedgerError(detail)
         error.outcome = "unknown"
         return error
-    if "outcome" in fields:
-        error.outcome = "unknown" if fields["outcome"] == "unknown" else "not_applied"
-        error.retryable = bool(fields.get("retryable"))
+    error.outcome, error.retryable = problem.outcome, problem.retryable
     return error
 
 
 def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> LedgerError:
     """Return an error of a class, with what it carries."""
     if kind is errors.OutcomeUnknown:
-        entries = [entry_of(entry) for entry in fields.get("entries", ())]
+        entries = [_entry(ProvedEntryModel, entry) for entry in fields.get("entries", ())]
         return errors.OutcomeUnknown(detail, entries=entries, together=bool(fields.get("together")))
     if kind is errors.KeyConflict:
         theirs = fields["theirs"]
         return errors.KeyConflict(
             detail,
-            ours=entry_of(fields["ours"]),
-            theirs=None if theirs is None else entry_of(theirs),
+            ours=_entry(EntryModel, fields["ours"]),
+            theirs=theirs and _entry(EntryModel, theirs),
         )
     if issubclass(kind, errors.RetryHorizonPassed):
         entry = fields.get("entry")
-        return kind(detail, entry=entry_of(entry) if entry else None)
+        return kind(detail, entry=entry and _entry(EntryModel, entry))
     if kind is errors.ClockOff:
         offset = float(fields.get("offset_seconds", 0.0))
         return errors.ClockOff(detail, region=str(fields.get("region", "")), offset_seconds=offset)
@@ -466,6 +465,10 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
         error.limits = tuple(fields.get("limits", ()))
         error.counters = tuple(fields.get("counters", ()))
     return error
+
+
+def _entry(form: type[EntryModel], fields: object) -> Entry:
+    return form.model_validate(fields, extra="ignore").to_value()
 
 
 _OF_REFUSAL = ("budget", "wanted", "here", "elsewhere", "crowded")

@@ -1,55 +1,55 @@
-"""What each true answer of the service contains, as models.
+"""The library's values as JSON objects: the answers of the service, and their parts.
 
-OpenAPI shows them, tests hold the service to them, and the client takes nothing else for an answer.
+The service writes its answers by these models, commands print them, OpenAPI shows their schemas,
+and the client takes nothing else for an answer, and makes the library's own values of them again.
+`EntryModel` is the schema `Entry` of the OpenAPI document.
 
 Pure: no clock, no randomness, no I/O.
 """
 
-from datetime import date
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
-from ledger.core.times import time_of
-
-AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-"""How an amount is written, whatever it comes to."""
-
-
-def _timed(text: str) -> str:
-    if time_of(text).tzinfo is None:
-        raise ValueError("a time needs a zone")
-    return text
-
-
-def _dated(text: str) -> str:
-    date.fromisoformat(text)
-    return text
-
-
-Amount = Annotated[str, Field(pattern=AMOUNT_PATTERN)]
-Time = Annotated[str, AfterValidator(_timed)]
-Date = Annotated[str, AfterValidator(_dated)]
-
-
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+from ledger.budgets.budget_state import BudgetState, InFlight, OpenGrant, RegionRights
+from ledger.core import amounts
+from ledger.core.descriptions import Value
+from ledger.core.index import Listed
+from ledger.core.reconciliation import Reconciled
+from ledger.core.values import Entry, Spending
+from ledger.http.wire.models import (
+    Amount,
+    AnswerModel,
+    Called,
+    Date,
+    Seconds,
+    Time,
+    ValueModel,
+    Ways,
+)
+from ledger.http.wire.values import Fields, typed
+from ledger.reads.feed.page import FeedPage
+from ledger.reads.period_totals import By, Period, PeriodTotals
+from ledger.reads.total import Total
 
 
-class Spending(_Answer):
+class SpendingModel(ValueModel[Spending]):
     """What an entry says of the budgets that it was spent from."""
 
-    grants: list[str] = Field(
+    grants: tuple[str, ...] = Field(
         description="Those that pay for it, one of each budget; version 0 is none."
     )
-    hold: Time | None = Field(description="When it expires, if it is a hold.")
+    hold: Seconds | None = Field(description="When it expires, if it is a hold.")
     resolved: Literal["settled", "void", "expired", "charged"] | None = Field(
         description="How a hold ended; of what was let through, that it was charged."
     )
-    over: bool = Field(description="Whether it was let through while no grant could be had.")
+    over: Annotated[bool, Called("is_over")] = Field(
+        description="Whether it was let through while no grant could be had."
+    )
 
 
-class Entry(_Answer):
+class EntryModel(ValueModel[Entry]):
     """One change of one counter."""
 
     counter: str
@@ -60,10 +60,16 @@ class Entry(_Answer):
     effective: Date | None = Field(description="A date.")
     count: int = Field(description="How many changes it stands for, if it is combined.")
     reverses: str | None = Field(description="The id of the entry that it takes back.")
-    spending: Spending | None
+    spending: SpendingModel | None
 
 
-class Problem(BaseModel):
+class ProvedEntryModel(EntryModel):
+    """An entry with the key that proves who wrote it: for its writer alone, to repeat it."""
+
+    key: str | None
+
+
+class ProblemModel(AnswerModel):
     """What went wrong (RFC 9457); `type` is a path of this service with a page about it."""
 
     model_config = ConfigDict(extra="allow")
@@ -74,14 +80,27 @@ class Problem(BaseModel):
     detail: str
     outcome: Literal["not_applied", "unknown"]
     retryable: bool
+    _members: Fields = PrivateAttr(default_factory=dict)
+
+    @property
+    def members(self) -> Fields:
+        """All members, those of its kind as they came."""
+        return self._members
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep(cls, members: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        problem = check(members)
+        problem._members = members  # noqa: SLF001 (its own)
+        return problem
 
 
-class Result(_Answer):
+class ResultModel(AnswerModel):
     """What became of one of several changes: an entry, or a problem."""
 
     status: int
-    entry: Entry | None = None
-    problem: Problem | None = None
+    entry: EntryModel | None = None
+    problem: ProblemModel | None = None
 
     @model_validator(mode="after")
     def _has_one(self) -> Self:
@@ -90,18 +109,20 @@ class Result(_Answer):
         return self
 
 
-class Entries(_Answer):
+class EntriesModel(AnswerModel):
     """What became of each change, in the order of the request."""
 
-    results: list[Result]
+    results: list[ResultModel]
 
 
-class Total(_Answer):
-    """The sum of a counter's changes that had reached `region` at `as_of`, each counted once."""
+class RegionTotalModel(ValueModel[Total]):
+    """A total as a region shows it."""
 
     counter: str
     value: Amount
-    known: bool = Field(description="Whether the region has anything of the counter.")
+    known: Annotated[bool, Called("is_known")] = Field(
+        description="Whether the region has anything of the counter."
+    )
     region: str
     as_of: Time
     ended: Time = Field(description="Of the changes between `as_of` and this time some count.")
@@ -111,21 +132,28 @@ class Total(_Answer):
     entries: int = Field(description="How many entries are not merged yet.")
     merged: int
     additions: int = Field(description="How many times pipelines added to it.")
-    versions: list[str] = Field(description="Those of its net changes, one a shard that has one.")
+    versions: tuple[str, ...] = Field(
+        description="Those of its net changes, one a shard that has one."
+    )
+
+
+class TotalModel(RegionTotalModel):
+    """The sum of a counter's changes that had reached `region` at `as_of`, each counted once."""
+
     age: float = Field(description="Seconds since `as_of`.")
 
 
-class Totals(_Answer):
+class TotalsModel(AnswerModel):
     """Totals in the order asked, and by id the problem of each counter that cannot be read."""
 
-    totals: list[Total]
-    problems: dict[str, Problem]
+    totals: list[TotalModel]
+    problems: dict[str, ProblemModel]
 
 
-class History(_Answer):
+class HistoryModel(AnswerModel):
     """A page of entries; `next` is the `after` of the next one."""
 
-    entries: list[Entry]
+    entries: list[EntryModel]
     next: str | None
     merged: int = Field(
         description="How many older entries are merged, and in no archive: once they are deleted,"
@@ -134,76 +162,103 @@ class History(_Answer):
     until: Time | None = Field(description="When the newest of them was made.")
 
 
-class Feed(_Answer):
+class FeedModel(ValueModel[FeedPage]):
     """Entries in the order in which they reached the region."""
 
-    entries: list[Entry]
-    next: str = Field(description="The `after` of the next page, entries or not.")
+    entries: tuple[EntryModel, ...]
+    next: Annotated[str, Called("cursor")] = Field(
+        description="The `after` of the next page, entries or not."
+    )
     more: bool = Field(description="Whether there may be more now: ask again at once.")
 
 
-class Period(_Answer):
+class PeriodModel(ValueModel[Period]):
     """The sum of one hour, day or month."""
 
     start: Time
     end: Time
     value: Amount
-    whole: bool
+    whole: Annotated[bool, Called("is_whole")]
 
 
-class Periods(_Answer):
+class PeriodsModel(ValueModel[PeriodTotals]):
     """Sums by period, each without a gap after the one before."""
 
     counter: str
     region: str
     as_of: Time
-    by: Literal["hour", "day", "month"]
+    by: By
     zone: str
     effective: bool
     opening: Amount
     closing: Amount
     total: Amount
-    periods: list[Period]
+    periods: tuple[PeriodModel, ...]
 
 
-class Number(_Answer):
+class NumberModel(AnswerModel):
     """A number among the attributes of a counter, as text, so that no digit is lost."""
 
     number: Amount
 
 
-class Description(_Answer):
+_Attribute = str | bool | NumberModel
+
+
+def description_of(attributes: Mapping[str, _Attribute]) -> dict[str, Value]:
+    """Return attributes as the library has them: of numbers the whole ones as int."""
+    return {name: _value_of(attribute) for name, attribute in attributes.items()}
+
+
+def _value_of(attribute: _Attribute) -> Value:
+    if not isinstance(attribute, NumberModel):
+        return attribute
+    return int(attribute.number) if amounts.is_whole(attribute.number) else attribute.number
+
+
+Attributes = Annotated[dict[str, _Attribute], Ways(typed, description_of)]
+
+
+class DescriptionModel(AnswerModel):
     """The attributes that a counter was described by, as this region has them."""
 
     counter: str
-    attributes: dict[str, str | bool | Number]
+    attributes: Attributes
 
 
-class Listed(_Answer):
+class ListedModel(ValueModel[Listed]):
     """A counter as the table's index lists it."""
 
     counter: str
     value: Amount
     count: int
     as_of: Time
-    exact: bool
-    description: dict[str, str | bool | Number] | None = None
+    exact: Annotated[bool, Called("is_exact")]
+    description: Attributes | None = None
+
+    @classmethod
+    def fields_of(cls, value: Listed) -> Fields:
+        """Return a listed counter's members, with its description if it was asked for."""
+        members = super().fields_of(value)
+        if value.description is None:
+            del members["description"]
+        return members
 
 
-class Counters(_Answer):
+class CountersModel(AnswerModel):
     """A page of counters; `next` is the `after` of the next one."""
 
-    counters: list[Listed]
+    counters: list[ListedModel]
     next: str | None
 
 
-class Top(_Answer):
+class TopModel(AnswerModel):
     """Counters in the order of their values."""
 
-    counters: list[Listed]
+    counters: list[ListedModel]
 
 
-class Reconciled(_Answer):
+class ReconciledModel(ValueModel[Reconciled]):
     """What a correction by a physical count did."""
 
     counter: str
@@ -218,7 +273,7 @@ class Reconciled(_Answer):
     repeated: bool
 
 
-class RegionRights(_Answer):
+class RegionRightsModel(ValueModel[RegionRights]):
     """What one region has of a budget."""
 
     region: str
@@ -227,21 +282,25 @@ class RegionRights(_Answer):
     charged: Amount = Field(description="What closed grants came to.")
     in_flight: Amount = Field(description="Sent to it, and not taken up yet.")
     owed: Amount = Field(description="What it was charged more than it had.")
-    lost: bool = Field(description="Whether it is out of reach until it is reclaimed.")
+    lost: Annotated[bool, Called("is_lost")] = Field(
+        description="Whether it is out of reach until it is reclaimed."
+    )
 
 
-class OpenGrant(_Answer):
+class OpenGrantModel(ValueModel[OpenGrant]):
     """An amount that one process may spend."""
 
     region: str
     version: int
     amount: Amount
-    since: Time
-    expires: Time
-    over: bool = Field(description="Whether it is past, and waits to be closed by its entries.")
+    since: Seconds
+    expires: Seconds
+    over: Annotated[bool, Called("is_over")] = Field(
+        description="Whether it is past, and waits to be closed by its entries."
+    )
 
 
-class InFlight(_Answer):
+class InFlightModel(ValueModel[InFlight]):
     """Rights on their way from one region to another."""
 
     giver: str
@@ -249,7 +308,7 @@ class InFlight(_Answer):
     amount: Amount
 
 
-class Budget(_Answer):
+class BudgetModel(ValueModel[BudgetState]):
     """A budget, or one window of it, as the region shows it.
 
     What was spent lies between `charged`, and `charged` and `granted` together.
@@ -264,26 +323,26 @@ class Budget(_Answer):
     free: Amount = Field(description="To be granted anywhere, with what is on its way.")
     owed: Amount = Field(description="What regions were charged more than they had.")
     stranded: Amount = Field(description="What cannot be spent now.")
-    regions: list[RegionRights]
-    grants: list[OpenGrant]
-    in_flight: list[InFlight]
+    regions: tuple[RegionRightsModel, ...]
+    grants: tuple[OpenGrantModel, ...]
+    in_flight: tuple[InFlightModel, ...]
 
 
-class Budgets(_Answer):
+class BudgetsModel(AnswerModel):
     """Budgets in the order asked, and by id the problem of each counter that is none, or unread."""
 
-    budgets: list[Budget]
-    problems: dict[str, Problem]
+    budgets: list[BudgetModel]
+    problems: dict[str, ProblemModel]
 
 
-class BudgetLimit(_Answer):
+class BudgetLimitModel(AnswerModel):
     """The limit that a counter has been given; by an `id` it may have been changed since."""
 
     budget: str
     limit: Amount
 
 
-class Session(_Answer):
+class SessionModel(AnswerModel):
     """What the caller may do, which region answers, and what the table's contract keeps."""
 
     caller: str
@@ -297,13 +356,13 @@ class Session(_Answer):
     budgets: list[str] = Field(description="Patterns of counters that may have a limit.")
 
 
-class RegionTotals(_Answer):
+class RegionTotalsModel(AnswerModel):
     """By region its `totals`, or why it shows none: `failed`."""
 
     regions: dict[str, dict[str, Any]]
 
 
-class Fleet(_Answer):
+class FleetModel(AnswerModel):
     """The state of all regions; what could not be read is `{"failed": why}` in its place."""
 
     at: Time
@@ -323,14 +382,15 @@ class Fleet(_Answer):
     findings: list[dict[str, Any]] = Field(description="As `ledger doctor` puts them.")
 
 
-class Health(_Answer):
+class HealthModel(AnswerModel):
     """Whether this instance goes on."""
 
     status: str
     region: str
 
 
-ANSWERS: tuple[type[BaseModel], ...] = (
-    Entry, Entries, Total, Totals, History, Feed, Periods, Counters, Top, Description, Reconciled,
-    Budget, Budgets, BudgetLimit, Session, Fleet, RegionTotals, Health, Problem,
+ANSWERS: tuple[type[AnswerModel], ...] = (
+    EntryModel, EntriesModel, TotalModel, TotalsModel, HistoryModel, FeedModel, PeriodsModel,
+    CountersModel, TopModel, DescriptionModel, ReconciledModel, BudgetModel, BudgetsModel,
+    BudgetLimitModel, SessionModel, FleetModel, RegionTotalsModel, HealthModel, ProblemModel,
 )  # fmt: skip

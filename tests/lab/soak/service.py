@@ -18,7 +18,6 @@ from ledger.http.client import Ledger
 from ledger.http.client.record_calls import unknown
 from ledger.http.client.requests import Request, counter_path, named
 from ledger.http.wire import schemas
-from ledger.http.wire.values import entry_of
 from ledger.reads.total import Total
 from ledger.runtime.clock import Clock
 from ledger.writes.entry_plan import Change
@@ -60,14 +59,14 @@ class KeyedLedger(Ledger):
         request = Request(
             "POST",
             counter_path(counter, "entries"),
-            schemas.Entry,
+            schemas.EntryModel,
             body=body,
             headers={"Idempotency-Key": uuid},
         )
-        status, fields = await self._opening.here().write(
+        status, entry = await self._opening.here().write(
             request, end=self._end(timeout), unknown=partial(unknown, [asked])
         )
-        return entry_of(fields, repeated=status == httpx.codes.OK)
+        return entry.to_value(repeated=status == httpx.codes.OK)
 
 
 class Service:

@@ -7,7 +7,8 @@ from support.reference.tables import row, table
 
 import ledger.core.errors
 from ledger.core.errors import LedgerError
-from ledger.http.wire.problems import KINDS, TYPES, error_of, kind_of
+from ledger.http.wire.problems import KINDS, TYPES, Problem, error_of, kind_of
+from ledger.http.wire.schemas import ProblemModel
 
 HEAD = f"""\
 # Errors
@@ -58,7 +59,8 @@ def _problems() -> Iterator[str]:
     answered = {kind_of(error.__new__(error)).name for error in public_errors()}
     for name, kind in KINDS.items():
         if name not in answered:
-            raised = type(error_of({"type": kind.type, "detail": kind.title})).__name__
+            problem = Problem(kind, kind.title, {"outcome": "not_applied", "retryable": False})
+            raised = type(error_of(ProblemModel(**problem.fields()))).__name__
             yield row(f"{kind.status.value} `{name}`", f"`{raised}`", kind.title, kind.advice)
 
 

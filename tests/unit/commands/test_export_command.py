@@ -9,7 +9,7 @@ from support.importing import FateStore, entries_of, imported
 from ledger.commands.export import FIELDS, _Csv, _JsonLines
 from ledger.core.entry import NOTE_BYTES_MAX, entry_of
 from ledger.core.values import Entry
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.store.memory import MemoryTable
 from ledger.writes.imports.file_format import Form, Format
 
@@ -23,7 +23,7 @@ def written(writer: type[_Csv] | type[_JsonLines], notes: tuple[str, ...]) -> st
     made = writer(file)
     for number, note in enumerate(notes):
         entry = Entry("c", f"id-{number}", Decimal(number), "us-east-1", note)
-        fields = entry_fields(entry)
+        fields = EntryModel.fields_of(entry)
         made.take({name: fields[name] for name in FIELDS})
     made.end()
     return file.getvalue()

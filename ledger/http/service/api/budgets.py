@@ -37,7 +37,8 @@ from ledger.http.service.context import Context, allow, is_still_allowed, shown_
 from ledger.http.service.openapi import asks, returns, written
 from ledger.http.service.request_models import checked_region, counter_in, entry_in
 from ledger.http.service.wait import for_change, for_total, preferred, read_within
-from ledger.http.wire.values import Fields, budget_fields, exceeded
+from ledger.http.wire.schemas import BudgetModel
+from ledger.http.wire.values import Fields, exceeded
 from ledger.runtime.call_deadlines import reading
 from ledger.session.ledger import budget_parts, live_settings
 
@@ -175,7 +176,7 @@ async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query(
 
 async def _shown(context: Context, counter: str, *, asked: BudgetQuery, seconds: float) -> Fields:
     budget = Budget(counter, partial(budget_parts, context.ledger))
-    return budget_fields(await budget.state(at=asked.time, timeout=seconds))
+    return BudgetModel.fields_of(await budget.state(at=asked.time, timeout=seconds))
 
 
 async def _asked(

@@ -39,7 +39,7 @@ from ledger.http.service.request_models import (
 )
 from ledger.http.service.wait import for_change
 from ledger.http.wire.problems import NOT_PROVED
-from ledger.http.wire.values import entry_fields, reconciled_fields
+from ledger.http.wire.schemas import EntryModel, ReconciledModel
 from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
 from ledger.runtime.tasks import in_portions, run_all
 from ledger.session.ledger import Ledger
@@ -81,7 +81,7 @@ async def record(request: Request) -> Response:
         at=at,
         timeout=for_change(request),
     )
-    return answer(entry_fields(entry), _status_of(entry))
+    return answer(EntryModel.fields_of(entry), _status_of(entry))
 
 
 @router.post("/entries", openapi_extra=written(EntriesBody, "Entries"))
@@ -171,7 +171,9 @@ async def reconcile(request: Request) -> Response:
         raise Spoken(f"{detail} once", entries=[], retryable=error.retryable) from error
     if not is_still_allowed(request, "read", counter):
         done = replace(done, reason=body.reason)
-    return answer(reconciled_fields(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED)
+    return answer(
+        ReconciledModel.fields_of(done), HTTPStatus.OK if done.repeated else HTTPStatus.CREATED
+    )
 
 
 async def _each(
@@ -222,7 +224,7 @@ async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> R
 
 
 def _result(entry: Entry) -> dict[str, Any]:
-    return {"status": int(_status_of(entry)), "entry": entry_fields(entry)}
+    return {"status": int(_status_of(entry)), "entry": EntryModel.fields_of(entry)}
 
 
 def _status_of(entry: Entry) -> HTTPStatus:

@@ -13,7 +13,7 @@ from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import FeedQuery
 from ledger.http.service.request_models import moment
 from ledger.http.service.wait import for_total, preferred, read_within
-from ledger.http.wire.values import feed_fields
+from ledger.http.wire.schemas import FeedModel
 from ledger.reads.feed.page import FeedPage
 from ledger.reads.feed.reader import wait_for_page
 
@@ -48,7 +48,7 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     )
     found = await read_within(asked.wait + for_total(request) if wait is None else wait, page)
     allow(request, "read", *named)
-    return answer(feed_fields(found))
+    return answer(FeedModel.fields_of(found))
 
 
 async def _page(

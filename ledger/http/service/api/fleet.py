@@ -16,7 +16,7 @@ from ledger.http.service.metrics import answered_in
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import IdsQuery
 from ledger.http.service.wait import for_fleet, read_within
-from ledger.http.wire.values import total_fields
+from ledger.http.wire.schemas import RegionTotalModel
 from ledger.session.arguments import check_counters
 from ledger.session.ledger import live_settings
 
@@ -62,7 +62,7 @@ def fleet_router(registry: CollectorRegistry) -> APIRouter:
         regions = {
             region: {"failed": read.text}
             if isinstance(read, FailedLook)
-            else {"totals": [total_fields(total) for total in read.values()]}
+            else {"totals": [RegionTotalModel.fields_of(total) for total in read.values()]}
             for region, read in found.items()
         }
         return answer({"regions": regions})

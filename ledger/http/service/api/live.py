@@ -13,7 +13,7 @@ from ledger.http.service.answers import problem_in_http, readable_totals
 from ledger.http.service.context import Context, allow, is_still_allowed, may_look
 from ledger.http.service.openapi import events
 from ledger.http.service.query_models import LiveQuery
-from ledger.http.wire.values import total_fields
+from ledger.http.wire.schemas import RegionTotalModel
 from ledger.reads.reader import read_seconds
 from ledger.session.ledger import live_settings
 
@@ -87,7 +87,7 @@ async def _news(
     for counter, total in found.items():
         if shown.get(counter) != (state := (total.value, total.changes)):
             shown[counter] = state
-            events.append(_event("total", total_fields(total) | {"age": 0.0}))
+            events.append(_event("total", RegionTotalModel.fields_of(total) | {"age": 0.0}))
     for counter, why in errors.items():
         if shown.get(counter) != str(why):
             shown[counter] = str(why)

@@ -7,10 +7,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.core.errors import LedgerError
-from ledger.http.service.answers import answer, problems, readable_totals
+from ledger.http.service.answers import answer, page_of, problems, readable_totals
 from ledger.http.service.context import Context, allow, context_of, its_page
 from ledger.http.service.openapi import returns
-from ledger.http.service.pages import page_of
 from ledger.http.service.query_models import (
     CountersQuery,
     HistoryQuery,
@@ -21,7 +20,7 @@ from ledger.http.service.query_models import (
 )
 from ledger.http.service.request_models import bound, counter_in, edge
 from ledger.http.service.wait import for_pages, for_total, read_within
-from ledger.http.wire.values import entry_fields, listed_typed_fields, periods_fields, total_fields
+from ledger.http.wire.schemas import EntryModel, ListedModel, PeriodsModel, RegionTotalModel
 from ledger.reads.history import Merged, merged_without_archive
 from ledger.reads.total import Total
 from ledger.session.ledger import live_settings, store_here
@@ -104,7 +103,7 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
         effective=asked.effective,
         timeout=for_pages(request),
     )
-    return answer(periods_fields(found))
+    return answer(PeriodsModel.fields_of(found))
 
 
 @router.get("/counters", openapi_extra=returns("Counters"))
@@ -125,7 +124,7 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
 
     async def read() -> tuple[list[orjson.Fragment], str | None]:
         async with its_page(request):
-            return await page_of(listed, asked.limit, fields=listed_typed_fields, by="counter")
+            return await page_of(listed, asked.limit, fields=ListedModel.fields_of, by="counter")
 
     page, more = await read_within(for_pages(request), read())
     return answer({"counters": page, "next": more})
@@ -146,13 +145,13 @@ async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response
         exact=asked.exact,
         timeout=for_pages(request),
     )
-    return answer({"counters": [listed_typed_fields(listed) for listed in found]})
+    return answer({"counters": [ListedModel.fields_of(listed) for listed in found]})
 
 
 def _total(context: Context, total: Total) -> dict[str, Any]:
     """Return a total with its age in seconds."""
     age = (context.clock.now() - total.as_of).total_seconds()
-    return total_fields(total) | {"age": max(0.0, age)}
+    return RegionTotalModel.fields_of(total) | {"age": max(0.0, age)}
 
 
 async def _entries(
@@ -164,7 +163,7 @@ async def _entries(
         counter, after=edge("after", asked.after), before=edge("before", asked.before)
     )
     async with its_page(request):
-        page, more = await page_of(entries, asked.limit, fields=entry_fields, by="id")
+        page, more = await page_of(entries, asked.limit, fields=EntryModel.fields_of, by="id")
     shards = live_settings(context.ledger).current.shards_max(counter)
     merged = await merged_without_archive(store_here(context.ledger), counter, shards=shards)
     return page, more, merged

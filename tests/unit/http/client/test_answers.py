@@ -6,7 +6,7 @@ import pytest
 
 from ledger.http.client.answers import Unanswered, judged
 from ledger.http.client.requests import Request
-from ledger.http.wire.schemas import Top
+from ledger.http.wire.schemas import TopModel
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def test_the_wait_that_a_load_balancer_asks_for_is_kept(asked: str, status: int) -> None:
     """In seconds or as a date, also where nothing is known of the request."""
     found = judged(
-        Request("GET", "/v1/top", Top), status, {"retry-after": asked}, b"busy", now=NOON
+        Request("GET", "/v1/top", TopModel), status, {"retry-after": asked}, b"busy", now=NOON
     )
     assert isinstance(found, Unanswered)
     assert found.retry_after_seconds == 20.0

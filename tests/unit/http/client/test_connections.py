@@ -13,7 +13,7 @@ import pytest
 from ledger.core.values import Entry
 from ledger.http.client import Ledger
 from ledger.http.client.ledger import IDLE_SECONDS_MAX
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.testing import ManualClock
 
 
@@ -41,7 +41,9 @@ async def listening(answers: Callable[[int, int], bool]) -> AsyncIterator[tuple[
             keys.append(asked["key"])
             if not answers(number, requests):
                 break
-            entry = entry_fields(Entry(asked["counter"], asked["key"], Decimal(asked["change"])))
+            entry = EntryModel.fields_of(
+                Entry(asked["counter"], asked["key"], Decimal(asked["change"]))
+            )
             body = json.dumps({"results": [{"status": 201, "entry": entry}]})
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"

@@ -12,6 +12,7 @@ from ledger.core import errors
 from ledger.core.errors import LedgerError
 from ledger.http.client import Ledger
 from ledger.http.wire.problems import error_of, problem_of
+from ledger.http.wire.schemas import ProblemModel
 from ledger.http.wire.values import exceeded
 
 
@@ -36,7 +37,7 @@ def throttled() -> errors.Throttled:
 )
 def test_an_error_keeps_what_it_carries(error: LedgerError) -> None:
     """By its class and its members."""
-    again = error_of(problem_of(error).fields())
+    again = error_of(ProblemModel(**problem_of(error).fields()))
     assert type(again) is type(error)
     carried = {"outcome": error.outcome, "retryable": error.retryable}
     assert vars(again) == carried | vars(error)

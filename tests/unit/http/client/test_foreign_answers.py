@@ -21,11 +21,11 @@ from ledger.core.errors import AccessDenied, LedgerError, OutcomeUnknown, Unreac
 from ledger.core.values import Entry
 from ledger.http.client import Ledger, sync
 from ledger.http.client.budgets import Budget, Budgets, Hold
-from ledger.http.wire.values import entry_fields
+from ledger.http.wire.schemas import EntryModel
 from ledger.testing import ManualClock
 
 ENTRY = Entry("stock", "2026-11-21T06:50:00.000000Z#afb763d1b176a30d", Decimal(5), "us-east-1")
-FIELDS = entry_fields(ENTRY)
+FIELDS = EntryModel.fields_of(ENTRY)
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 TLS = SSLContext(PROTOCOL_TLS_CLIENT)

@@ -9,6 +9,7 @@ import pytest
 from support.serving import AWAY, served
 from support.tokens import token_header
 
+from ledger.core import amounts
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.context import Context
 from ledger.http.wire import schemas
@@ -17,19 +18,19 @@ from ledger.reads.feed.selection import Filter
 from ledger.testing import MemoryGlobalTable
 
 
-def changes(page: schemas.Feed) -> list[tuple[str, str]]:
+def changes(page: schemas.FeedModel) -> list[tuple[str, str]]:
     """Return counter and change of each entry of a page."""
-    return [(entry.counter, entry.change) for entry in page.entries]
+    return [(entry.counter, amounts.to_text(entry.change)) for entry in page.entries]
 
 
 async def test_pages_follow_each_other_by_their_cursors() -> None:
     """Each entry is in one; asking again after a cursor returns the same."""
     async with served() as service:
 
-        async def page(**asked: Any) -> schemas.Feed:
+        async def page(**asked: Any) -> schemas.FeedModel:
             answer = await service.http.get("/v1/feed", params=asked)
             assert answer.status_code == 200, answer.text
-            return schemas.Feed(**answer.json())
+            return schemas.FeedModel(**answer.json())
 
         for change in ("1", "2", "3"):
             await service.record("a", change)
@@ -69,7 +70,7 @@ async def test_one_change_sent_to_two_regions_comes_once() -> None:
             assert (await service.record("dup", "1", **named)).status_code == 201
         table.replicate()
         for service in (home, away):
-            page = schemas.Feed(**(await service.http.get("/v1/feed")).json())
+            page = schemas.FeedModel(**(await service.http.get("/v1/feed")).json())
             assert changes(page) == [("dup", "1")]
 
 

@@ -33,6 +33,7 @@ from ledger.http.service.json_bodies import read_body
 from ledger.http.service.metrics import log_request
 from ledger.http.service.options import BODY_OF_ONE_MAX
 from ledger.http.wire.problems import error_of
+from ledger.http.wire.schemas import ProblemModel
 from ledger.runtime.logs import TEXT_FORMAT, JsonFormatter, TextFormatter
 from ledger.testing import MemoryGlobalTable
 
@@ -635,7 +636,7 @@ async def test_who_may_only_write_learns_nothing_of_the_change_under_a_key(tmp_p
             assert (problem["type"], problem["theirs"]) == ("/problems/key-conflict", None)
             assert "4711" not in str(problem)
             assert "secret" not in str(problem)
-            error = error_of(problem)
+            error = error_of(ProblemModel(**problem))
             assert isinstance(error, KeyConflict)
             assert error.theirs is None
         for problem in await conflicts(both):

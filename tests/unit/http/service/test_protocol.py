@@ -300,7 +300,7 @@ async def test_what_is_refused_before_the_service_sees_it_is_a_problem(
     await caller.send(sent)
     caller.later(BODY_SECONDS_MAX)
     head, _, body = caller.wire.sent.partition(b"\r\n\r\n")
-    problem, headers = schemas.Problem(**orjson.loads(body)), head.lower().split(b"\r\n")[1:]
+    problem, headers = schemas.ProblemModel(**orjson.loads(body)), head.lower().split(b"\r\n")[1:]
     assert (caller.wire.statuses, problem.status) == ([status], status)
     assert (problem.type, problem.outcome) == (f"/problems/{name}", "not_applied")
     assert f"content-length: {len(body)}".encode() in headers
