@@ -6,7 +6,7 @@ from itertools import combinations
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.counting import EXACT, Fate, fate_of, make_counter, times_counted, wrong
 from support.ledgers import seeded
@@ -20,7 +20,6 @@ from ledger.store.writes import Applied, Rejected, Unknown
 from ledger.testing.clock import ManualClock
 
 CHANGES = 8
-FEW = settings(max_examples=25)
 SEEDS = st.integers(0, 10**6)
 SHARES = st.sampled_from((0.2, 0.5, 0.8))
 
@@ -52,7 +51,6 @@ async def landed(store: FaultyStore) -> None:
 
 
 @pytest.mark.parametrize("method", [*EXACT, "collection"])
-@FEW
 @given(seed=SEEDS, share=SHARES)
 def test_exact_methods_count_as_they_say(method: str, seed: int, share: float) -> None:
     """Applied is counted once, rejected not at all, unknown at most once, whatever goes wrong."""
@@ -61,7 +59,6 @@ def test_exact_methods_count_as_they_say(method: str, seed: int, share: float) -
 
 
 @pytest.mark.parametrize("method", ["atomic-once"])
-@FEW
 @given(seed=SEEDS, share=SHARES)
 def test_atomic_once_is_exact_but_for_the_unknown(method: str, seed: int, share: float) -> None:
     """Tried once, a change is counted at most once; how many were not, no one can tell."""
@@ -78,7 +75,6 @@ def test_repeated_atomic_changes_count_too_often(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["atomic", "optimistic", "history", "client-token", "marker"])
-@FEW
 @given(seed=SEEDS, changes=st.lists(st.integers(-6, 6), max_size=12))
 def test_thresholds_hold_under_faults(method: str, seed: int, changes: list[int]) -> None:
     """Whatever is lost, late or repeated, the value never leaves its thresholds."""
@@ -99,7 +95,6 @@ def test_thresholds_hold_under_faults(method: str, seed: int, changes: list[int]
 
 
 @pytest.mark.parametrize("method", EXACT)
-@FEW
 @given(seed=SEEDS, changes=st.lists(st.integers(-(10**6), 10**6), max_size=8, unique=True))
 def test_exact_methods_count_as_they_say_at_thresholds(
     method: str, seed: int, changes: list[int]
@@ -131,7 +126,6 @@ def test_exact_methods_count_as_they_say_at_thresholds(
 
 
 @pytest.mark.parametrize("method", ["atomic", "client-token", "marker"])
-@FEW
 @given(seed=SEEDS, changes=st.lists(st.integers(-9, 9), max_size=12))
 def test_thresholds_of_the_sum_hold_over_shards(method: str, seed: int, changes: list[int]) -> None:
     """Split or not, under faults and with shards added, the sum never leaves its thresholds."""
@@ -152,7 +146,6 @@ def test_thresholds_of_the_sum_hold_over_shards(method: str, seed: int, changes:
     anyio.run(run)
 
 
-@FEW
 @given(seed=SEEDS, share=SHARES)
 def test_a_slot_is_held_as_told(seed: int, share: float) -> None:
     """A token holds a slot if its caller was told so, and none if told otherwise."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 from botocore.exceptions import ClientError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.damage import (
     COUNTER,
@@ -169,7 +169,6 @@ def cursors(draw: st.DrawFn) -> dict[str, Any]:
     return item
 
 
-@settings(max_examples=60)
 @given(cursors())
 async def test_a_damaged_cursor_never_stops_the_search(item: dict[str, Any]) -> None:
     """Whatever stands for a cursor, within two runs every collection is found, and a round ends."""

@@ -95,7 +95,6 @@ async def run_until_finished(content: str, store: FateStore, stops: Sequence[int
     raise AssertionError(f"not finished after {RUNS_MAX} runs")
 
 
-@settings(max_examples=30)
 @given(
     changes=changes_of_several_batches(),
     fates=st.lists(FATES, max_size=20),

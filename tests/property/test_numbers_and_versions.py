@@ -3,7 +3,7 @@
 from contextlib import suppress
 from functools import partial
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from proof.simulator import loop
 from support.guarding import RECORD, SUBJECT, condition_guard, record_in, record_put
@@ -126,28 +126,24 @@ async def guard_all(seed: int, share: float, versions: list[tuple[int, bool]]) -
     )
 
 
-@settings(max_examples=60)
 @given(SEEDS, SHARES)
 def test_by_sort_key_under_any_faults(seed: int, share: float) -> None:
     """No gap, no number twice, no item twice, and nothing there that was said not to be."""
     loop.run(partial(append_all, seed, share))
 
 
-@settings(max_examples=60)
 @given(SEEDS, SHARES)
 def test_a_token_has_one_number_under_any_faults(seed: int, share: float) -> None:
     """Two processes with one token put one item, and get its number; no gap."""
     loop.run(partial(append_twice, seed, share))
 
 
-@settings(max_examples=60)
 @given(SEEDS, SHARES, st.integers(1, 5))
 def test_by_counter_under_any_faults(seed: int, share: float, block: int) -> None:
     """Numbers of one client only grow, and no more are missing than it states."""
     loop.run(partial(count_all, seed, share, block))
 
 
-@settings(max_examples=60)
 @given(SEEDS, SHARES, st.lists(DELIVERED, max_size=CALLS))
 def test_by_condition_under_any_faults(
     seed: int, share: float, versions: list[tuple[int, bool]]

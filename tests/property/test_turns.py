@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from proof.simulator import loop
 from support.clients import together
@@ -117,7 +117,6 @@ async def run_all(arrivals: list[Arrival], waiting_max: int) -> None:
     assert (turns._queues, turns._waiting) == ({}, 0)
 
 
-@settings(max_examples=150)
 @given(ARRIVALS, st.sampled_from([0, 1, 3, 1000]))
 def test_none_is_skipped_by_what_was_not_handled(arrivals: list[Arrival], waiting_max: int) -> None:
     """Whatever fails, is cancelled or gives up: all end, none is lost, none waits for ever."""

@@ -80,7 +80,8 @@ def test_no_regression(seed: int) -> None:
     assert _wrong([run_seed(seed)]) == []
 
 
-@pytest.mark.parametrize("seed", few_fast([2, 7], fast=1))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 7])
 def test_seed_replays_exactly(seed: int) -> None:
     """The same seed gives the same trace, line by line."""
     first, second = (run_seed(seed, is_traced=True) for _ in range(2))

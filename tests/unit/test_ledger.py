@@ -194,6 +194,7 @@ def faults_of_writes(seed: int) -> Decide:
     return lambda call: draw(call) if call.operation == "write" else None
 
 
+@pytest.mark.slow
 async def test_a_thousand_readers_cost_two_queries() -> None:
     """A thousand totals asked for at once, the freshest wanted, are answered by two queries."""
     store = FaultyStore(MemoryStore(HOME), lambda _: None)

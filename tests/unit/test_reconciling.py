@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import AWAY, HOME, LOCAL, make_settings, seeded
 
@@ -389,7 +389,6 @@ async def until_known(book: Ledger, store: FaultyStore, counted: int, at: dateti
     raise AssertionError("no answer in 20 tries")
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     steps=st.lists(st.tuples(st.integers(-5, 5), st.integers(-3, 3) | st.none()), max_size=8),

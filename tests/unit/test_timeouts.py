@@ -332,6 +332,7 @@ class WaywardStore(ForwardingStore):
         return answer
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     in_flight=st.integers(1, 3),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.ledgers import make_services
+from support.tiers import few_fast
 
 from ledger import Hold, Ledger, Table
 from ledger.administration import budget_recovery
@@ -282,7 +283,7 @@ async def _held(desk: Desk, west: Table) -> Hold:
 
 @pytest.mark.parametrize("arrived", ["entry", "rights"])
 @pytest.mark.parametrize("actual", [0, 4])
-@pytest.mark.parametrize("who", ["its owner", "its owner, later", "another"])
+@pytest.mark.parametrize("who", few_fast(["its owner", "its owner, later", "another"], fast=1))
 async def test_a_hold_of_which_one_half_was_restored_is_settled_once(
     desk: Desk, who: str, actual: int, arrived: str
 ) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import decimals
 
@@ -73,14 +73,12 @@ items = st.builds(
 )
 
 
-@settings(max_examples=30)
 @given(items)
 def test_what_is_read_is_what_was_written(rights: Rights) -> None:
     """Each attribute comes back, exact; what is 0 or empty takes no room."""
     assert rights_of(rights_item(rights, COUNTER)) == rights
 
 
-@settings(max_examples=30)
 @given(items)
 def test_a_view_sums_to_what_it_says(rights: Rights) -> None:
     """What is available is what came in, less what is out."""

@@ -24,6 +24,7 @@ async def test_what_is_spent_of_a_limit_is_the_limit() -> None:
     assert found.writes > found.transfers > 0
 
 
+@pytest.mark.slow
 async def test_a_day_is_the_same_for_its_seed() -> None:
     """Figures are exact; those of another seed differ."""
     few = replace(SHORT, seconds=15)

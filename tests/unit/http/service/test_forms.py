@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from support.serving import served
+from support.tiers import with_slow
 
 from ledger.budgets.amount_rules import checked_amount
 from ledger.core import ids
@@ -78,9 +79,11 @@ TAKEN: dict[str, tuple[query_models.Schema, Callable[[str], object]]] = {
     "Idempotency-Key": (query_models.KEY_SCHEMA, _key),
     "Prefer": (query_models.PREFER_SCHEMA, _wait),
 }
+NUMEROUS = {"Prefer", "amount", "addend", "0 or more", "above 0"}
+"""Those whose patterns take long to draw from."""
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", with_slow(TAKEN, slow=NUMEROUS))
 @given(data=st.data())
 def test_what_a_pattern_allows_is_taken(name: str, data: st.DataObject) -> None:
     """By the function that reads it; none is refused for its form."""

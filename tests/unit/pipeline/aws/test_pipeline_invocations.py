@@ -25,6 +25,7 @@ from support.stream_events import (
     number,
     recorded,
 )
+from support.tiers import few_fast
 
 from ledger.core.errors import AccessDenied, LedgerError, LeftOut, SettingsError
 from ledger.pipeline.aws.invocations import LANES_MAX, LOOK_SECONDS, Invocations, values_of
@@ -235,7 +236,7 @@ async def test_time_that_runs_out_is_told() -> None:
     assert kept.shown == truth(RAWS)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few_fast(range(12), fast=3))
 async def test_batches_cut_anew_end_exact(seed: int) -> None:
     """Whatever fails, however often, and however records are divided then, totals are the truth.
 

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from support.ledgers import AWAY, HOME, make_services
+from support.tiers import few_fast
 
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput, RegionConflict
@@ -152,7 +153,7 @@ SPLITTING = sorted(set(ITEM_METHODS) - {"slots"})
 
 @pytest.mark.parametrize("by_other", [False, True], ids=["fewer shards", "another method"])
 @pytest.mark.parametrize("arranges", [hands_back, converts, divides, grows])
-@pytest.mark.parametrize("method", SPLITTING)
+@pytest.mark.parametrize("method", few_fast(SPLITTING, fast=2))
 async def test_shards_no_longer_in_force_count_nothing(
     method: str, arranges: Arranges, *, by_other: bool
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_services, make_settings, sample, seeded
@@ -85,7 +85,6 @@ def test_the_table_itself_is_no_table_of_markers_own() -> None:
         make_settings(table="ledger", marker_table="ledger")
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6))
 def test_each_token_counts_once(seed: int) -> None:
     """Of two processes, with repeats anywhere, lost requests and late ones."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.counting import SINGLE_ITEM, fate_of, make_counter
 from support.ledgers import AWAY, HOME, make_services, make_settings, sample, seeded
@@ -242,7 +242,6 @@ def test_without_async_it_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("method", ["atomic-once", "optimistic", "history", "marker-sharded"])
-@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     steps=st.lists(st.tuples(st.integers(-5, 5), st.integers(-3, 3) | st.none()), max_size=6),

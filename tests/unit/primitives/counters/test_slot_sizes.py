@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.counting import fate_of, known_counter
 from support.ledgers import HOME, seeded
@@ -257,7 +257,6 @@ async def test_a_damaged_number_is_an_error() -> None:
         await known_counter("slots", store).value()
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), share=st.sampled_from((0.0, 0.3, 0.6)))
 def test_every_slot_is_held_by_a_token(seed: int, share: float) -> None:
     """Several processes under faults: the number taken is what tokens hold, and never too much."""

@@ -57,6 +57,20 @@ async def sent_by_the_sdk(client: Any) -> tuple[str, str]:
     return seen[0].url, said.partition("Credential=")[2].partition(",")[0]
 
 
+OTHER_ENDPOINTS: list[tuple[str, Mapping[str, str]]] = [
+    ("eu-west-1", {**ACCOUNT, **DUAL}),
+    ("eu-west-1", {**ACCOUNT, **FIPS}),
+    ("eu-west-1", {**ACCOUNT, "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled"}),
+    ("eu-west-1", OWN),
+    ("eu-west-1", {**OWN, **DYNAMODB}),
+    ("eu-west-1", {**OWN, **ACCOUNT, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}),
+    ("us-gov-west-1", FIPS),
+    ("us-iso-east-1", {}),
+    ("us-east-1-fips", {}),
+    ("local", {}),
+]
+
+
 @pytest.mark.parametrize(
     ("region", "given"),
     [
@@ -65,17 +79,8 @@ async def sent_by_the_sdk(client: Any) -> tuple[str, str]:
         ("eu-west-1", DUAL),
         ("eu-west-1", {**FIPS, **DUAL}),
         ("eu-west-1", ACCOUNT),
-        ("eu-west-1", {**ACCOUNT, **DUAL}),
-        ("eu-west-1", {**ACCOUNT, **FIPS}),
-        ("eu-west-1", {**ACCOUNT, "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled"}),
-        ("eu-west-1", OWN),
-        ("eu-west-1", {**OWN, **DYNAMODB}),
-        ("eu-west-1", {**OWN, **ACCOUNT, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}),
         ("cn-north-1", {}),
-        ("us-gov-west-1", FIPS),
-        ("us-iso-east-1", {}),
-        ("us-east-1-fips", {}),
-        ("local", {}),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHER_ENDPOINTS),
     ],
 )
 async def test_endpoint_and_region_of_the_signature_are_the_sdks(
