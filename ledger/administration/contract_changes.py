@@ -17,7 +17,7 @@ import anyio
 from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.view import read_contract
 from ledger.contract.wait_report import Report, Waiting
-from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
+from ledger.core.contract import DURATIONS, ShardRule, Shards, Terms
 from ledger.core.contract_item import Contract, newest_of
 from ledger.core.errors import InvalidInput, LedgerError, StateConflict
 from ledger.runtime.clock import Clock, SystemClock
@@ -253,13 +253,13 @@ def refined(
 def _with_step(contract: Contract, value: str, *, since: datetime | None, now: datetime) -> Shards:
     pattern, count = _pattern_and_count(value)
     shards = contract.terms.shards
-    steps = shards.get(pattern, (ShardStep(1),))
+    steps = shards.get(pattern, (ShardRule(1),))
     # Run again without a date, the command means the step that it announced.
     *_before, last = contract.coming.shards.get(pattern, steps) if contract.coming else steps
     if since is None and last not in steps and last.count == count:
         since = last.since
     _check_effective("shards", pattern, shards)  # a new one goes last
-    return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
+    return {**shards, pattern: (*steps, ShardRule(count, since or now + SHARDS_AHEAD))}
 
 
 def _with_rule(name: str, terms: Terms, value: str) -> dict[str, Mapping[str, object]]:

@@ -1,6 +1,7 @@
 """`Budget` and `Budgets`: limits that hold across regions, as programs use them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,6 +22,7 @@ from ledger.budgets.spend_request import (
     always,
     checked_budgets,
     checked_hold,
+    checked_wait,
 )
 from ledger.core import amounts
 from ledger.core.amounts import check_bool
@@ -41,6 +43,17 @@ AGAIN = "the same call is harmless"
 HOLDS_AT_ONCE = 25
 """How many of many holds are resolved at the same time."""
 Expires = datetime | timedelta | float
+
+
+@asynccontextmanager
+async def _renewed(
+    parts: Callable[[], BudgetComponents], timeout: float | None
+) -> AsyncIterator[BudgetComponents]:
+    """Give a call, which may be repeated, the parts of the ledger under the contract of now."""
+    given = parts()
+    with arranging(timeout, AGAIN):
+        await unless_ended(given.settings.renew())
+        yield given
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +89,7 @@ class Hold:
             StoreError: DynamoDB could not do it.
         """
         amount, over = amounts.addend(actual), check_bool("over", over)
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             return await parts.holder.resolve(
                 self.entry, lambda hold: hold_rules.settle(hold, amount), over=over
             )
@@ -89,9 +100,7 @@ class Hold:
         Raises:
             As `settle`.
         """
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             return await parts.holder.resolve(self.entry, hold_rules.void)
 
     async def extend(self, expires: Expires, *, timeout: float | None = None) -> "Hold":
@@ -100,10 +109,8 @@ class Hold:
         Raises:
             As `settle`.
         """
-        parts = self._parts()
-        until = expiry_of(expires, parts.spender.latest())
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        until = expiry_of(expires, self._parts().spender.latest())
+        async with _renewed(self._parts, timeout) as parts:
             return Hold(await parts.holder.extend(self.entry, until), self._parts)
 
 
@@ -169,7 +176,7 @@ class Budgets:
             note=note,
             key=key,
             at=at,
-            wait=_waited(wait),
+            wait=checked_wait(wait),
             goes_on=self._goes_on,
         )
         parts, end = self._parts(), deadline_of(timeout)
@@ -237,7 +244,7 @@ class Budgets:
             key=key,
             at=at,
             hold=expiry_of(expires, parts.spender.now() if light else parts.spender.latest()),
-            wait=_waited(wait),
+            wait=checked_wait(wait),
             goes_on=self._goes_on,
         )
         await bounded(end, parts.settings.renew(), not_sent)
@@ -348,9 +355,7 @@ class Budget(Budgets):
             NotSent: `timeout` ended before anything was written.
             HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
         """
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             return await parts.administrator.create(self.name, limit, raise_id=id, weights=weights)
 
     async def raise_limit(
@@ -377,9 +382,7 @@ class Budget(Budgets):
             NotSent: `timeout` ended before anything was written.
             HomeMoving, OutcomeUnknown, StoreError: the same call may be repeated.
         """
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             changed = await parts.changer.raise_limit(self.name, amount, id, weights)
             parts.holdings.forget_refusals(self.name)
             return changed
@@ -402,9 +405,7 @@ class Budget(Budgets):
         Raises:
             As `raise_limit`; StateConflict: the amount is above the limit.
         """
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             return await parts.changer.lower_limit(self.name, to, weights)
 
     async def go_on(self, *, timeout: float | None = None) -> LimitChange:
@@ -415,9 +416,7 @@ class Budget(Budgets):
         Raises:
             As `raise_limit`.
         """
-        parts = self._parts()
-        with arranging(timeout, AGAIN):
-            await unless_ended(parts.settings.renew())
+        async with _renewed(self._parts, timeout) as parts:
             return await parts.changer.go_on(self.name)
 
     async def state(
@@ -452,14 +451,3 @@ class Budget(Budgets):
 def _checked_hold(hold: object) -> None:
     if not isinstance(hold, Hold | LightHold):
         raise InvalidInput(f"a hold must be what `hold` or `held` returned, got {hold!r:.80}")
-
-
-def _waited(seconds: float) -> float:
-    """Return for how long rights are waited for.
-
-    Raises:
-        InvalidInput: it is not 0 or more seconds.
-    """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise InvalidInput(f"wait must be 0 or more seconds, got {seconds!r}")
-    return float(seconds)

@@ -1,6 +1,6 @@
 """A budget as one region shows it: what is minted, granted, charged, on its way and out of reach.
 
-What a budget's state says, in lines that people read.
+`explain_budget` says the same in lines that people read.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -200,7 +200,7 @@ def _as_reclaimed(
 ) -> Rights:
     """Return a lost item with what moved between it and those reclaimed before as a reclaim counts.
 
-    Of two that are gone that is in both stakes, or in neither (`lost.stake_of`).
+    Of two that are gone that is in both stakes, or in neither (`lost_stake.stake_of`).
     """
     sent, taken = dict(lost.sent), dict(lost.taken)
     for earlier in gone - lost.cut.keys():

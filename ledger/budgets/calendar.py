@@ -32,7 +32,7 @@ class Window:
     """A window of a budget; times in whole seconds since 1970, `ends` is the next one's beginning.
 
     `counter` is the one that its spends are entries of. Without windows it is the budget's own, and
-    begins and ends never. `bucket` is of a rolling limit, in seconds (`rolling`).
+    begins and ends never. `bucket` is of a rolling limit, in seconds (`rolling_limits`).
     """
 
     budget: str

@@ -3,7 +3,7 @@
 Each write of rights, grants, limits and holds rests on the time somewhere. A grant ends by it, a
 rolling limit gives back by it, a step of a limit waits by it, and other processes go by what was
 written. So each is sent through a `ControlStore`. That looks at what the region's answers tell of
-this machine's clock, as `writing.writer` does for entries. A read comes before each of these
+this machine's clock, as `writes.writer` does for entries. A read comes before each of these
 writes, so there is such an answer.
 
 What is dated is dated by the region's time (`time_in`), not by this machine's.

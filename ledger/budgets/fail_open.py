@@ -3,7 +3,7 @@
 Such an entry names grant 0 of its region's account, for each of its budgets. It is charged to the
 rights items of that account in one transaction that marks it: so once, by the first process. That
 is the process that made it, once the items can be had; and of one that crashed, or never learned
-that its entry is there, a pass of the compactor. It is not folded before (`spends.may_fold`).
+that its entry is there, a pass of the compactor. It is not folded before (`spend_record.may_fold`).
 
 ::
 

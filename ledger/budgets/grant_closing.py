@@ -1,7 +1,7 @@
 """Closing grants by their entries, and resolving expired holds, for those who read all regions.
 
 Of a grant whose owner is gone, or knows not of each entry what became of it, the entries say what
-was spent. The order is what makes that right (`plan.reclaim`):
+was spent. The order is what makes that right (`rights_plan.reclaim`):
 
 1. an answer of the grant's region by which no request that names the grant can land any more;
 2. its rights item, strongly consistent;

@@ -132,8 +132,8 @@ def earlier_than(expires: int, asked: int) -> str:
 def update_of(key: Key, resolved: HoldResolution) -> Update:
     """Return the update of the entry that resolves a hold; the item must be as it was read.
 
-    The amount that was held is part of the condition: the difference rests on it. So are the
-    grants (`spends.as_read`), and the expiry of one that expires, since it may have been extended.
+    The amount that was held is part of the condition: the difference rests on it. So are the grants
+    (`spend_record.as_read`), and the expiry of one that expires, since it may have been extended.
     """
     before, after = resolved.before, resolved.after
     attributes = spend_attributes(after)

@@ -1,12 +1,11 @@
-"""What is above a limit is retired at home; what is free elsewhere is sent there.
+"""Steps of a limit at their place: of now, or announced for windows that begin later.
 
-What a region owes, since it was charged more than it had, is paid, too: beside a debt others can
-spend as much more than the limit.
+Home retires its rights above the limit of now; other regions send home what they have free. They
+also pay what a region owes that was charged more than it had: beside a debt others can spend as
+much more than the limit.
 
-Steps of a limit at their place: of now, or announced for windows that begin later.
-
-A step that is announced is shown by every region, waited for, and confirmed; each visit does what
-is due (`ledger.budgets.limit_windows` says what follows from what, and why).
+Every region shows a step that is announced before the step is confirmed, after a wait. Each visit
+does what is due; `limit_windows` says what follows from what, and why.
 """
 
 from collections.abc import Collection, Mapping

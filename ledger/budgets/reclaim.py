@@ -1,4 +1,4 @@
-"""Reclaiming what a lost region had of a budget, through those that remain (`lost`).
+"""Reclaiming what a lost region had of a budget, through those that remain (`lost_stake`).
 
 ::
 

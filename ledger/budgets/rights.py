@@ -8,8 +8,8 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `minted`, `retired` | rights made and ended here |
 | `sent`, `taken` | account -> all that was ever sent to it, taken up from it |
 | `charged` | what closed grants came to |
-| `bucket` | of a rolling limit: how many seconds a bucket has (`rolling`) |
-| `buckets`, `returned` | bucket -> what it charged that has not come back, what has (`rolling`) |
+| `bucket` | of a rolling limit: how many seconds a bucket has (`rolling_limits`) |
+| `buckets`, `returned` | bucket -> what it charged that has not come back, and what has |
 | `grants` | version that made it -> [amount, from, expires, token] of each grant that is open |
 | `adjusted` | version of an open grant -> what resolved holds of it came to more than was held |
 | `released` | version of an open grant -> what was held by holds that another resolved |
@@ -18,7 +18,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `rate`, `want` | demand: spent a second, and wanted now |
 | `cut` | account of a lost region -> what had been taken up from it when nothing more was |
 | `raises`, `reclaimed` | id of a raise, account of a lost region -> what was minted for it |
-| `raised` | id of a raise -> when it was made (`raises`) |
+| `raised` | id of a raise -> when it was made (`raise_ids`) |
 
 `available` is what may still be granted or sent, always computed. `minted`, `retired`, `sent` and
 `taken` only grow, so any old view of an item errs to the safe side: it shows less sent, and less to

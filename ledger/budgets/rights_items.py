@@ -1,10 +1,9 @@
 """The control items of budgets as one region shows them, and each change of one of them.
 
-A change is planned on the item that was just read, strongly consistent, as of now (`rolling`), and
-written on condition of that version. Where another was first it is read and planned again. After an
-unknown outcome it is read again, too: a plan knows its own earlier write by what that left there.
-
-Reading the rights items of a budget, as one region shows them.
+A change is planned on the item that was just read, strongly consistent, as of now
+(`rolling_limits`), and written on condition of that version. Where another was first it is read and
+planned again. After an unknown outcome it is read again, too: a plan knows its own earlier write by
+what that left there.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping

@@ -225,9 +225,9 @@ def is_over(grant: Grant, date: int, *, signature_lifetime: float, clock_skew: f
 def reclaim(
     rights: Rights, version: int, shown: Decimal, *, held: Decimal = _ZERO
 ) -> Rights | GrantGone:
-    """Close a grant that is over by what its entries come to (`spends.charge_of`).
+    """Close a grant that is over by what its entries come to (`spend_record.charge_of`).
 
-    Of that open holds keep `held` (`spends.held_of`).
+    Of that open holds keep `held` (`spend_record.held_of`).
 
     `rights` must have been read strongly consistent in the grant's region once it was over, and the
     entries after it, strongly consistent there, too. What was adjusted is not added: entries show
@@ -330,12 +330,12 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
 def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint rights for a raise; None if this item has done so already.
 
-    Before a repeat the items of all accounts are looked through for its id (`raises.is_made`): home
-    may have moved since. One by 0 is of a budget that is made by it.
+    Before a repeat the items of all accounts are looked through for its id (`raise_ids.is_made`):
+    home may have moved since. One by 0 is of a budget that is made by it.
 
     Raises:
         InvalidInput: the amount is below 0.
-        StateConflict: it was raised too often of late (`raises`).
+        StateConflict: it was raised too often of late (`raise_ids`).
         AmountOverflow: the sum minted does not fit in 38 digits.
     """
     if amount < 0:

@@ -1,6 +1,6 @@
-"""What a caller asks to spend, or to hold.
+"""What a caller asks to spend, or to hold, and what becomes of that.
 
-What becomes of a spend: values, since a refusal is an answer and not an error.
+Both are values, since a refusal is an answer and not an error.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -104,6 +104,17 @@ def checked_budgets(names: Sequence[str]) -> tuple[str, ...]:
             " of them by another call"
         )
     return checked
+
+
+def checked_wait(seconds: float) -> float:
+    """Return for how many seconds a spend waits for rights that lie elsewhere.
+
+    Raises:
+        InvalidInput: it is not 0 or more seconds.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise InvalidInput(f"wait must be 0 or more seconds, got {seconds!r}")
+    return float(seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,17 +70,17 @@ class Validity:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStep:
+class ShardRule:
     """The number of shards of a counter from a time on; the first step of each has no `since`."""
 
     count: int
     since: datetime | None = None
 
 
-Shards = Mapping[str, tuple[ShardStep, ...]]
+Shards = Mapping[str, tuple[ShardRule, ...]]
 """The steps of the counters that match a pattern; the first pattern that matches applies."""
 
-_ONE_SHARD = (ShardStep(1),)
+_ONE_SHARD = (ShardRule(1),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ def _only_in_one(old: Terms, new: Terms) -> tuple[str, ...]:
     )
 
 
-def _steps(shards: Shards, counter: str) -> tuple[ShardStep, ...]:
+def _steps(shards: Shards, counter: str) -> tuple[ShardRule, ...]:
     for pattern, steps in shards.items():
         if fnmatchcase(counter, pattern):
             return steps

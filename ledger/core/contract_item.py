@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.core.budget_rules import BudgetRule
-from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter, taken_out
+from ledger.core.contract import DURATIONS, ShardRule, Terms, is_pending, stricter, taken_out
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded
 from ledger.core.periods import PeriodRule
@@ -221,8 +221,8 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
     )
 
 
-def _step(values: Mapping[str, Any]) -> ShardStep:
-    return ShardStep(int(values["count"]), _time(values["since"]))
+def _step(values: Mapping[str, Any]) -> ShardRule:
+    return ShardRule(int(values["count"]), _time(values["since"]))
 
 
 def _since(item: Item) -> datetime | None:

@@ -1,6 +1,6 @@
 """The fields of the settings, their defaults, and the values derived when one is not set.
 
-Durations given as text outside of a settings file, such as options of commands.
+`parse_duration` reads a duration that does not come from settings, such as a command's option.
 """
 
 from collections.abc import Mapping

@@ -304,7 +304,7 @@ class Settings(SettingsFields):
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},
             shards={
-                pattern: tuple(contract.ShardStep(step.count, step.since) for step in steps)
+                pattern: tuple(contract.ShardRule(step.count, step.since) for step in steps)
                 for pattern, steps in self.shards.items()
             },
             unmerged=self.unmerged,

@@ -1,7 +1,4 @@
-"""The settings of budgets: which counters have a limit, and by which rule.
-
-The settings of sums by period: which counters have them, for how long, in which zone.
-"""
+"""The groups of settings that hold for the counters of a pattern: budgets, and sums by period."""
 
 from typing import Annotated, Self
 

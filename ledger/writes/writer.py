@@ -9,11 +9,10 @@
 
 `GroupCommit` and `bulk_write` are built on `Sender`, which knows neither.
 
-Sending for calls that end early: when the ledger closes, or at the caller's deadline.
-
-What is durable by then counts as written. The outcome of other entries in flight is unknown, so the
-call raises `OutcomeUnknown` with those entries; entries not yet sent are never sent (`NotSent`). No
-call goes on sending over closed connections.
+A call ends early when the ledger closes, or at the caller's deadline. What is durable by then
+counts as written. The outcome of other entries in flight is unknown, so the call raises
+`OutcomeUnknown` with those entries; entries not yet sent are never sent (`NotSent`). No call goes
+on sending over closed connections.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

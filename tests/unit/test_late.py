@@ -9,7 +9,7 @@ from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core import archive_pointers
-from ledger.core.contract import ShardStep
+from ledger.core.contract import ShardRule
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
 from ledger.runtime.services import Services
@@ -286,7 +286,7 @@ async def test_a_late_key_is_looked_for_in_the_shard_of_its_time() -> None:
     async with late.ledger() as ledger:
         made = [await ledger.record("counter", 1) for _ in range(6)]
         await late.merge()
-    steps = (ShardStep(1), ShardStep(4, late.world.clock.now()))
+    steps = (ShardRule(1), ShardRule(4, late.world.clock.now()))
     terms = replace(late.settings.terms, shards={"counter": steps})
     late.settings = late.settings.under(terms, home=HOME)
     async with late.ledger() as ledger:

@@ -4,8 +4,6 @@ Heartbeats are sent by the event loop of the work (`in_loop`), or by a thread wi
 connection of its own (`in_thread`): work that holds up its event loop for longer than a lease, as
 a long computation does, starves the first and not the second. Python's threads take turns every few
 milliseconds; what keeps all of them from running (some C extensions) starves both.
-
-Heartbeats from a thread that opens its own connection by the settings.
 """
 
 import asyncio

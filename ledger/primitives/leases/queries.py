@@ -1,10 +1,4 @@
-"""All leases of a table: a Scan, since each is in its own partition.
-
-Every item of the table is read and charged, leases or not: half a read unit per 4 KB, in pages of
-up to 1 MB. For an operator's look, not for a program's.
-
-Whether the holder of a lease is alive, which no single look shows.
-"""
+"""Looks at leases without contending for one: all leases of a table, and whether a holder lives."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +17,9 @@ ATTRIBUTES = ("pk", "sk", "owner", "rvn", "lease_seconds", "epoch", "home", "dat
 async def list_leases(store: Store) -> AsyncIterator[LeaseRecord]:
     """Yield every lease under `~lease`, those of compactors and their members too, in no order.
 
-    Eventually consistent. A lease that was placed elsewhere by its key is not found.
+    A Scan, since each lease is in its own partition: every item of the table is read and charged,
+    half a read unit per 4 KB, in pages of up to 1 MB. So this is for an operator's look, not for a
+    program's. Eventually consistent. A lease that was placed elsewhere by its key is not found.
 
     Raises:
         DamagedItem: an item there is not a lease.

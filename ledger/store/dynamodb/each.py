@@ -1,12 +1,11 @@
-"""Several independent conditional writes, in one request where statements can express them.
+"""Several independent writes, or reads, of one item each, in one request.
 
-A statement that was throttled, or in conflict, is sent again, without those whose outcome is known,
-within the bounds and the budget of the `Retrier`. Statements that a policy denies are sent as item
-operations, which it may allow: PartiQL has separate permissions. So are those of a request refused
-as a whole, because a single write in it may be the cause. A put `as_statement` is never sent in
-another way.
-
-Several reads of one item each, in one request; unprocessed reads are sent again.
+Conditional writes share a request where statements can express them. A statement that was
+throttled, or in conflict, is sent again, without those whose outcome is known, within the bounds
+and the budget of the `Retrier`. Statements that a policy denies are sent as item operations, which
+it may allow: PartiQL has separate permissions. So are those of a request refused as a whole,
+because a single write in it may be the cause. A put `as_statement` is never sent in another way.
+Unprocessed reads are sent again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,11 +1,9 @@
-"""Making connections to one endpoint: straight, or through a proxy; with TLS or without.
+"""POSTs to one endpoint over a pool of persistent connections, straight or through a proxy.
 
-Certificates and proxies are found where botocore finds them, and TLS is set up as it does. If an
+The pool finds certificates and proxies where botocore does, and sets TLS up as it does. If an
 address of a host does not answer at once, the next one is tried in parallel, so that a network
 without working IPv6 costs a moment and not the whole time-out (RFC 8305; aiobotocore has it from
 aiohttp).
-
-POSTs to one endpoint over a pool of persistent connections.
 
 Built on asyncio's protocols with httptools, chosen by measurement: a request takes a third of the
 CPU time that it takes on aiohttp. Errors are botocore's, with one distinction made exact:

@@ -5,7 +5,7 @@ it is evaluated. An import that was begun through one home may be finished throu
 markers are read in every region before anything is written, and nothing is written while the
 contract's home is being moved. One begun before a region was lost is refused (`begin_marker.py`).
 
-Keeps bad rows unchanged, so that they can be corrected and imported as a separate file.
+The importer keeps bad rows unchanged, so that you can correct and import them as a separate file.
 """
 
 import filecmp

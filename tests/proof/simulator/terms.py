@@ -10,7 +10,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from ledger.core.contract import ShardStep, Terms, seconds_to_wait
+from ledger.core.contract import ShardRule, Terms, seconds_to_wait
 from ledger.settings import Settings
 from proof.simulator.clocks import START
 from proof.simulator.files import Files, right_file, wrong_files
@@ -171,8 +171,8 @@ def _freezes(
     )
 
 
-def _shards(chance: Random, settings: Settings, at: float) -> dict[str, tuple[ShardStep, ...]]:
+def _shards(chance: Random, settings: Settings, at: float) -> dict[str, tuple[ShardRule, ...]]:
     """Draw a step of shards that is dated later than the change can be in force, or nearly so."""
     wait = seconds_to_wait(settings.terms, settings.terms) + settings.clock_skew
     since = START + timedelta(seconds=at + wait + chance.uniform(10.0, 1000.0))
-    return {_SHARDED: (ShardStep(1), ShardStep(chance.choice((2, 3)), since))}
+    return {_SHARDED: (ShardRule(1), ShardRule(chance.choice((2, 3)), since))}

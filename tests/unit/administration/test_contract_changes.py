@@ -23,7 +23,7 @@ from ledger.administration.contract_changes import (
     refined,
 )
 from ledger.core.budget_rules import BudgetRule
-from ledger.core.contract import ShardStep, Terms
+from ledger.core.contract import ShardRule, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import (
     ContractConflict,
@@ -169,12 +169,12 @@ def test_a_rule_of_periods_that_is_none_is_refused(value: str, error: str) -> No
 def test_shards_grow_by_a_dated_step() -> None:
     """A day ahead, or at the date given; a new pattern goes last and begins with one shard."""
     assert changed("shards", "hot-*=8").shards == {
-        "hot-*": (ShardStep(2), ShardStep(8, START + SHARDS_AHEAD))
+        "hot-*": (ShardRule(2), ShardRule(8, START + SHARDS_AHEAD))
     }
     grown = changed("shards", "x=y=4", since=SINCE).shards
     assert list(grown.items()) == [
-        ("hot-*", (ShardStep(2),)),
-        ("x=y", (ShardStep(1), ShardStep(4, SINCE))),
+        ("hot-*", (ShardRule(2),)),
+        ("x=y", (ShardRule(1), ShardRule(4, SINCE))),
     ]
 
 

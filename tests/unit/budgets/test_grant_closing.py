@@ -39,7 +39,7 @@ from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
 from ledger.budgets.rights_plan import take
 from ledger.budgets.spend_record import WAITING_MAX, spend_of
 from ledger.core.clock_offset import ClockOffset
-from ledger.core.contract import ShardStep
+from ledger.core.contract import ShardRule
 from ledger.core.entry import RESOLVED, Item, key_of
 from ledger.core.errors import BudgetUndecided, DamagedItem, Unreachable
 from ledger.store.reads import Get
@@ -258,7 +258,7 @@ async def test_entries_of_every_shard_and_of_earlier_ids_are_found() -> None:
     world = await begun(10, spent=(SPENT, early, elsewhere))
     world.clock.pass_by(LATE + 1)
     regions = regions_of(world)
-    sharded = replace(regions.terms, shards={"counter": (ShardStep(2),)})
+    sharded = replace(regions.terms, shards={"counter": (ShardRule(2),)})
     found = await closed(world, replace(regions, terms=sharded))
     assert [closing.charged for closing in found.closings] == [9]
 

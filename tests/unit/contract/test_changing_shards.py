@@ -7,7 +7,7 @@ import pytest
 from support.contracts import all_show, established, make_terms, to
 from support.ledgers import SOUTH
 
-from ledger.core.contract import ShardStep, Terms, seconds_to_wait
+from ledger.core.contract import ShardRule, Terms, seconds_to_wait
 from ledger.core.contract_item import Contract
 from ledger.core.errors import (
     ContractChangeRefused,
@@ -23,7 +23,7 @@ WAIT = seconds_to_wait(TERMS, SLOWER)
 def with_step(seconds_ahead: float) -> Terms:
     """Return terms with a step of shards dated so far after the start."""
     since = START + timedelta(seconds=seconds_ahead)
-    return replace(TERMS, shards={"hot": (ShardStep(1), ShardStep(8, since))})
+    return replace(TERMS, shards={"hot": (ShardRule(1), ShardRule(8, since))})
 
 
 async def test_a_step_of_shards_too_near_is_not_announced() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ledger.core.contract import (
     NO_HOME,
-    ShardStep,
+    ShardRule,
     Terms,
     Validity,
     is_pending,
@@ -28,13 +28,13 @@ OLD = Terms(
     clock_skew=60.0,
     observation_delay=20.0,
     read_deadline=15.0,
-    shards={"visits": (ShardStep(4),)},
+    shards={"visits": (ShardRule(4),)},
 )
 LONGER = replace(OLD, settle=4000.0, retry_horizon=1800.0, signature_lifetime=1000.0, clock_skew=90)
 SLOWER = replace(OLD, observation_delay=60.0, read_deadline=45.0)
 SINCE = datetime(2026, 11, 23, tzinfo=UTC)
 BEFORE = datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)
-GROWN = replace(OLD, shards={"visits": (ShardStep(4), ShardStep(16, SINCE))})
+GROWN = replace(OLD, shards={"visits": (ShardRule(4), ShardRule(16, SINCE))})
 
 
 def _orders(one: Terms, other: Terms) -> list[Terms]:
@@ -136,9 +136,9 @@ def test_a_keyed_change_waits_where_the_announced_number_is_another() -> None:
 
 def test_the_first_pattern_that_matches_counts() -> None:
     """Patterns are tried in their order; counters that none matches have one shard."""
-    terms = replace(OLD, shards={"a*": (ShardStep(2),), "ab*": (ShardStep(8),)})
+    terms = replace(OLD, shards={"a*": (ShardRule(2),), "ab*": (ShardRule(8),)})
     assert [terms.shards_read(one) for one in ("a", "ab", "b")] == [2, 2, 1]
-    both = stricter(terms, replace(terms, shards={"ab*": (ShardStep(8),)}))
+    both = stricter(terms, replace(terms, shards={"ab*": (ShardRule(8),)}))
     assert [both.shards_read(one) for one in ("a", "ab", "b")] == [2, 8, 1]
 
 

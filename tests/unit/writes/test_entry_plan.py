@@ -9,7 +9,7 @@ import pytest
 from support.ledgers import AWAY, HOME, make_settings
 
 from ledger.core import ids
-from ledger.core.contract import ShardStep, stricter
+from ledger.core.contract import ShardRule, stricter
 from ledger.core.entry import NOTE_BYTES_MAX, entry_id, entry_of
 from ledger.core.errors import (
     AmountOverflow,
@@ -318,7 +318,7 @@ def test_a_keyed_change_waits_for_a_change_of_its_shards() -> None:
     """While it is pending two processes could put one id into two shards."""
     since = START - timedelta(seconds=10)
     old = SETTINGS.terms
-    new = replace(old, shards={"c": (ShardStep(1), ShardStep(50, since))})
+    new = replace(old, shards={"c": (ShardRule(1), ShardRule(50, since))})
     settings = SETTINGS.under(stricter(old, new), home=HOME)
     with pytest.raises(ContractChangeRefused, match="its number of shards at"):
         plan_entry(
