@@ -25,6 +25,11 @@ COMMANDS = (
         "Measure the ledger's throughput and cost, each case beside its baseline.",
     ),
     LazyCommand(
+        "budget-day",
+        "lab.budget_day.budget_day_command",
+        "Run days of demand that moves between four regions, on virtual time.",
+    ),
+    LazyCommand(
         "pipeline-demo",
         "lab.pipeline_demo.pipeline_demo_command",
         "Send corrected messages through the pipeline with faults injected, and verify its totals.",

@@ -106,6 +106,10 @@ class Figures:
         """Spends that were answered without another region."""
         return self.spends - self.fetched
 
+    def per_spend(self, count: int) -> float:
+        """Return a count as a part of all spends."""
+        return count / max(1, self.spends)
+
 
 class DayRun:
     """One run of a day."""

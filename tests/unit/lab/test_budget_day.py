@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from lab.budget_day import __main__ as command
+from lab.budget_day import budget_day_command as command
 from lab.budget_day.day import DAY_SECONDS, Day, DayRun, Figures
 from typer.testing import CliRunner
 
