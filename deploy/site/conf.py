@@ -59,7 +59,6 @@ SECTIONS = {
     "Reference": [
         "ledger/docs/reference/README.md",
         "deploy/site/modules/*.rst",
-        "ledger/[!d]*/**/README.md",
     ],
     "Operate": ["deploy/README.md", "deploy/permissions.md", "deploy/runbooks/README.md"],
     "Internals": ["ledger/docs/internals/README.md", "ledger/ARCHITECTURE.md"],

@@ -363,7 +363,7 @@ Bound = Annotated[Decimal, BeforeValidator(_bound)]
 
 
 class WatchSettings(Group):
-    """A bound on the totals of the counters of a pattern; see `ledger/watches/README.md`."""
+    """A bound on the totals of the counters of a pattern; see docs/howto/react-to-changes.md."""
 
     counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
     """The pattern of the counters."""

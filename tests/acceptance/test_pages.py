@@ -9,13 +9,6 @@ from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
     "ledger/ARCHITECTURE.md",
-    "ledger/http/client/README.md",
-    "ledger/http/service/README.md",
-    "ledger/http/webhooks/README.md",
-    "ledger/primitives/leases/README.md",
-    "ledger/primitives/sequences/README.md",
-    "ledger/primitives/versions/README.md",
-    "ledger/reads/feed/README.md",
     "tests/lab/bench/README.md",
     "tests/lab/compare/README.md",
 ]

@@ -1,4 +1,4 @@
-"""Leases: one owner at a time, judged by elapsed time only. See README.md."""
+"""Leases: one owner at a time, judged by elapsed time only. See docs/reference/coordination.md."""
 
 from ledger.primitives.leases.holding import Beat
 from ledger.primitives.leases.lease import Lease, LeaseOptions

@@ -1,4 +1,4 @@
-"""Numbers that grow: by a counter item (fast, gaps) or by sort keys (no gaps). See README.md."""
+"""Numbers that grow: by counter item or by sort keys. See docs/reference/coordination.md."""
 
 from ledger.primitives.sequences.call_queue import Queue
 from ledger.primitives.sequences.contents import APPEND_MAX

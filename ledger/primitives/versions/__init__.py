@@ -1,4 +1,4 @@
-"""Handle an event only if its version is newer: by a lock, or by a condition. See README.md."""
+"""Handle an event only if its version is newer. See docs/reference/coordination.md."""
 
 from ledger.primitives.versions.condition import ConditionGuard
 from ledger.primitives.versions.dead_letters import DeadLetters

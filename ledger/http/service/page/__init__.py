@@ -1,1 +1,1 @@
-"""The page at `/`: static files, which ask the service's own endpoints; see README.md."""
+"""The page at `/`: static files, which ask the service's own endpoints."""
