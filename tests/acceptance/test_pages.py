@@ -9,8 +9,6 @@ from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
 
 EXEMPT = [
     "ledger/ARCHITECTURE.md",
-    "tests/lab/bench/README.md",
-    "tests/lab/compare/README.md",
 ]
 """Pages that somebody has yet to rewrite. This list may only shrink."""
 
@@ -109,4 +107,4 @@ def test_the_checker_runs_as_a_program() -> None:
         check=False,
     )
     assert ran.returncode == bool(EXEMPT), ran.stderr
-    assert "tests/conformance/README.md: 1" in ran.stdout
+    assert re.search(r"tests/conformance/README.md: \d{3,} words", ran.stdout)

@@ -23,7 +23,7 @@ NEEDS: Mapping[str, Callable[[MethodFigures], bool]] = {
     "no silent error after lost answers": lambda one: not one.counted.silent_error,
 }
 """What to ask, in this order: each answer leaves fewer methods for the next question."""
-BUDGET = "budget (ledger/limits; not measured here)"
+BUDGET = "budget (not measured here)"
 FIRST: Mapping[str, str] = {"a limit across regions": BUDGET}
 """What the library offers for a need, beside the methods."""
 HOT = "one hot counter, no silent error"
