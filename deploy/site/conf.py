@@ -60,7 +60,7 @@ SECTIONS = {
         "ledger/docs/reference/README.md",
         "deploy/site/modules/*.rst",
     ],
-    "Operate": ["deploy/README.md", "deploy/permissions.md", "deploy/runbooks/README.md"],
+    "Operate": ["deploy/README.md", "deploy/runbooks/README.md"],
     "Internals": ["ledger/docs/internals/README.md", "ledger/ARCHITECTURE.md"],
     "Project": ["tests/*/**/README.md", ".github/*.md", "CHANGELOG.md"],
 }

@@ -1,7 +1,7 @@
 """The pages of the reference are those that the code makes now."""
 
 import re
-from inspect import isclass
+from inspect import isclass, signature
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from support.reference.settings import (
 )
 
 import ledger
-from ledger import LedgerError
+from ledger import Ledger, LedgerError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +48,20 @@ def test_the_page_of_errors_has_every_public_error() -> None:
     public = (getattr(ledger, name) for name in ledger.__all__)
     found = {one for one in public if isclass(one) and issubclass(one, LedgerError)}
     assert set(public_errors()) == found
+
+
+def test_the_page_of_calls_has_every_call() -> None:
+    """Each public method of a ledger, with keywords that it takes; `timeout` is said of all."""
+    page = (ROOT / "ledger/docs/reference/calls.md").read_text(encoding="utf-8")
+    rows = "\n".join(re.findall(r"^\|(.*?)\|", page, re.MULTILINE))
+    shown = re.findall(r"`(\w+)\(([^`]*)\)`", rows)
+    opened = {"open", "close", "store"}
+    calls = {name for name in dir(Ledger) if not name.startswith("_")} - opened
+    assert {name for name, _ in shown} == calls
+    for name, given in shown:
+        taken = signature(getattr(Ledger, name)).parameters
+        assert {*re.findall(r"(\w+)=", given)} <= taken.keys(), name
+        assert ("timeout" in taken) == (name != "watch"), name
 
 
 @pytest.mark.parametrize("group", settings_groups(), ids=lambda group: group.path)

@@ -137,6 +137,6 @@ FIRST_USE = (
 )
 AFTER_UNKNOWN = (
     " A threshold that rejects a later call under the token says nothing of an earlier Unknown one"
-    " it, which may land until its signature has expired, 15 minutes after it was sent."
+    ", which may land until its signature has expired, 15 minutes after it was sent."
 )
 EXACT_LIMITS = "minimum and maximum hold exactly, by a condition of the write."

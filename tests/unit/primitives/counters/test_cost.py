@@ -57,6 +57,14 @@ async def test_what_a_change_of_layout_costs() -> None:
     assert [one - other for one, other in zip(after, before, strict=True)] == [27, 20]
 
 
+async def test_what_the_first_change_of_a_counter_costs_more() -> None:
+    """6 read units and 1 write unit, as the page says."""
+    metrics, clock = Metrics(None), ManualClock(instant=True)
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
+    await make_counter("atomic", store, clock=clock).add(1)
+    assert [sample(metrics, UNITS, kind=kind) for kind in ("write", "read")] == [1 + 1, 6]
+
+
 async def test_the_history_stays_within_a_write_unit() -> None:
     """With tokens of `new_token` a full history is still an item of 1 KB."""
     metrics, clock = Metrics(None), ManualClock(instant=True)
