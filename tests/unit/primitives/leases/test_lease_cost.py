@@ -1,9 +1,12 @@
 """What a lease costs, as its page says; and a paused holder with and without its fence."""
 
 import random
+import re
+from pathlib import Path
 
 from support.ledgers import sample, services_of
 
+import ledger
 from ledger.core.entry import Item
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
@@ -15,6 +18,7 @@ from ledger.store.writes import Applied, Put, Rejected
 from ledger.testing.clock import ManualClock
 
 REGION = "eu-west-1"
+PAGE = (Path(ledger.__file__).parent / "docs/reference/costs.md").read_text(encoding="utf-8")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10)
 
 
@@ -28,6 +32,12 @@ def contender(owner: str, store: Store, clock: Clock) -> Lease:
         terms=TERMS,
         services=services_of(clock, randomness),
     )
+
+
+def said(work: str) -> tuple[int, int]:
+    """Return the write and read units of some work, as the page says."""
+    ((writes, reads),) = re.findall(rf"^\| {work} \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    return int(writes), int(reads)
 
 
 def result(by: str) -> Item:
@@ -51,15 +61,16 @@ async def test_the_units_of_each_step() -> None:
 
     lease = contender("a", store, clock)
     assert isinstance(await lease.acquire(0), LeaseGrant)
-    assert since_last() == (1, 1)
+    assert since_last() == said("acquire")
     assert await lease.heartbeat()
-    assert since_last() == (1, 0)
+    assert since_last() == said("heartbeat; release")
     assert isinstance(await contender("b", store, clock).acquire(0), NotHeld)
-    assert since_last() == (0, 1)
+    assert since_last() == said("a look while waiting")
     await store.transact([lease.fence(), Put(result("a"))])
-    assert since_last() == (2 + 2, 0)
+    writes, reads = said("the fence in a transaction")
+    assert since_last() == (writes + 2, reads)  # and the write that is fenced
     assert await lease.release()
-    assert since_last() == (1, 0)
+    assert since_last() == said("heartbeat; release")
 
 
 async def test_a_paused_holder_is_stopped_by_the_fence_alone() -> None:
