@@ -80,8 +80,9 @@ async def test_every_operation_says_what_may_go_wrong() -> None:
     for path, operations in found["paths"].items():
         for name, operation in operations.items():
             if path.startswith("/v1/"):
-                content = operation["responses"]["400"]["content"]
-                assert list(content) == ["application/problem+json"], (path, name)
+                for status in ("400", "422", "503"):
+                    content = operation["responses"][status]["content"]
+                    assert list(content) == ["application/problem+json"], (path, name, status)
                 assert "security" not in operation, (path, name)
 
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry
 
-from ledger.http.service.access.tokens import ANYONE
+from ledger.http.service.access.tokens import ANYONE, without_secrets
 from ledger.http.service.gate import NOBODY, GateStatus
 from ledger.http.wire.problems import Kind
 from ledger.runtime.metrics import LATENCY_BUCKETS_SECONDS, MetricMaker, RegistryMetrics
@@ -88,9 +88,10 @@ def log_request(seen: GateStatus) -> None:
     """Write what was to change something, or was refused to its caller, to the audit log.
 
     The access log has the others, at level DEBUG. A line has the path once, and of a stranger's the
-    beginning: anybody may send a long one.
+    beginning: anybody may send a long one. A token in it, sent by mistake, has no secret
+    there.
     """
-    path = seen.path
+    path = without_secrets(seen.path)
     if seen.caller in _STRANGERS and len(path) > SHOWN_MAX:
         path = f"{path[:SHOWN_MAX]}... ({len(path):,} characters)"
     fields = {

@@ -182,9 +182,9 @@ def _drop_null_defaults(model: dict[str, Any]) -> None:
 
 
 def _complete(path: str, operation: dict[str, Any]) -> None:
-    """Add the parameters of a path; leave out what FastAPI adds: the service answers 400."""
+    """Add the parameters of a path; FastAPI's answer for those that break a rule is ours: 400."""
     if "HTTPValidationError" in str(operation["responses"].get("422", "")):
-        del operation["responses"]["422"]
+        operation["responses"]["422"] = problems()["422"]
     known = operation.setdefault("parameters", [])
     names = {parameter["name"] for parameter in known}
     for name in re.findall(r"{([^}]+)}", path):

@@ -1,7 +1,7 @@
 """A connection to the service: how much, how long and how often it may ask.
 
-uvicorn bounds neither the head of a request nor its time with its fast parser (`httptools`); its
-other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protocol with bounds:
+uvicorn's fast parser (`httptools`) bounds neither the head of a request nor its time, so this is
+uvicorn's protocol with bounds:
 
 ::
 
@@ -11,27 +11,25 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 
 - A head ends at 32 KB and 100 headers, with a 431. So does a body in chunks, where trailers and the
   frames of chunks are 32 KB more than what is in the chunks.
-- What came is parsed in turns of 16 KB, the next one once the endpoint has taken the body so far.
-  Until then nothing more is read.
+- What came is parsed in turns of 16 KB, each once the endpoint has taken the body so far. Until
+  then nothing more is read.
 - An answer that begins before the body has come ends its connection (`Connection: close`). The rest
-  of the body is dropped, not parsed. After 1 MB or 30 s of that the connection is cut off; a caller
-  who sends all before it reads has its answer by then.
+  of the body is dropped, not parsed; after 1 MB or 30 s of that the connection is cut off.
 - A head that is late ends its connection, a body with a 408.
 - An answer is handed over in portions, the next one once its caller has taken the one before; who
   takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
   another, and the next request of the connection waits. `ledger.runtime.connections` bounds what
   waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
-  way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+  way. An unfinished handshake is a connection, too.
 - What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
-  caller has left before its turn is dropped. Handshakes of TLS go on in turn as well.
+  caller has left before its turn is dropped. TLS handshakes and parsing go on in turn as well.
 - Requests that come together are answered in order; each body has its time from its turn on.
 - No upgrade is taken (RFC 9110, 7.8): a body is that which its head declares. CONNECT is refused.
 - An error behind a request is answered after that request, and ends the connection.
-- A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
-  TLS there is no such half: asyncio ends both directions at once.
+- A caller who shuts its writing side gets its answers; a stream ends. TLS ends both directions.
 """
 
 import asyncio
@@ -53,7 +51,14 @@ from ledger.core.errors import InvalidInput
 from ledger.http.service.answers import NOT_APPLIED
 from ledger.http.service.context import IS_FULL
 from ledger.http.service.gate import OPEN_PATHS
-from ledger.http.service.heads import PATH_BYTES_MAX, check_target, head_of
+from ledger.http.service.heads import (
+    CHUNKED_PIECE_BYTES_MIN,
+    PATH_BYTES_MAX,
+    PIECE_BYTES,
+    check_target,
+    head_of,
+    piece_length,
+)
 from ledger.http.service.transports import (
     BAD_HTTP,
     BODY_SECONDS_MAX,
@@ -77,15 +82,10 @@ from ledger.runtime.connections import (
 )
 
 HELD_BYTES_MAX = 1024 * 1024
-"""How much may come behind a request that waits for the answer before, or behind an answer that
-ends its connection; nothing of it is parsed."""
+"""How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
+"""
 TURN_BYTES = 16 * 1024
 """How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
-PIECE_BYTES = 8 * 1024
-CHUNKED_PIECE_BYTES_MIN = 64
-"""How much is parsed between two looks at what was counted; a piece ends with a request's end."""
-_PART_END = b"\r\n\r\n"
-"""The end of a head, and of a body in chunks."""
 _FRAMING = frozenset({b"connection", b"proxy-connection"})
 _HEADER_BYTES = len(b": \r\n")
 
@@ -102,12 +102,13 @@ class BoundedProtocol(HttpToolsProtocol):
         turns: Turns,
         turns_of_probes: Turns,
         turns_of_handshakes: Turns,
+        turns_of_parsing: Turns,
         on_refused: Callable[[Kind], None],
     ) -> None:
         super().__init__(config, server_state, {})
         self._connections = connections
         self._turns, self._turns_of_probes = turns, turns_of_probes
-        self._turns_of_handshakes = turns_of_handshakes
+        self._turns_of_handshakes, self._turns_of_parsing = turns_of_handshakes, turns_of_parsing
         self._on_refused = on_refused
         self._problem = BAD_HTTP
         self._answered: RequestResponseCycle | None = None
@@ -206,7 +207,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._wait(HEAD_SECONDS_MAX)
         self._held += data
         if not self._is_due:
-            self._parse()
+            self._is_due = True
+            self._enter_parsing()
+        if self._is_due:
+            self.flow.pause_reading()
         if len(self._held) > HELD_BYTES_MAX:
             self._refuse(BAD_HTTP)
 
@@ -236,8 +240,11 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         if not self._is_due:
             self._is_due = True
-            self.loop.call_soon(self._parse)
+            self.loop.call_soon(self._enter_parsing)
         return True
+
+    def _enter_parsing(self) -> None:
+        self._turns_of_parsing.enter(self._connections.address_of(self), self._parse)
 
     def _parse(self) -> None:
         """Parse for one turn, and go on once the endpoint has taken what came of a body."""
@@ -261,7 +268,9 @@ class BoundedProtocol(HttpToolsProtocol):
         while start < min(len(data), TURN_BYTES) and not self.pipeline:
             if self._is_deaf or self.transport.is_closing():
                 return
-            piece = data[start : self._piece_end(data, start)]
+            least = 0 if self._is_in_head else CHUNKED_PIECE_BYTES_MIN
+            length = self._body_left or piece_length(data, start, least=least)
+            piece = data[start : start + min(length, PIECE_BYTES)]
             self._overhead += len(piece)
             start += self._feed(piece)
             if self._overhead > HEAD_BYTES_MAX:
@@ -284,14 +293,6 @@ class BoundedProtocol(HttpToolsProtocol):
         except HttpParserError:
             self._refuse(self._problem)
         return len(piece)
-
-    def _piece_end(self, data: bytes, start: int) -> int:
-        """Return where a piece ends: with a head or a body, as far as that can be told."""
-        if self._body_left:
-            return start + min(self._body_left, PIECE_BYTES)
-        least = 0 if self._is_in_head else CHUNKED_PIECE_BYTES_MIN
-        end = data.find(_PART_END, start + least, start + PIECE_BYTES)
-        return start + PIECE_BYTES if end < 0 else end + len(_PART_END)
 
     def on_message_begin(self) -> None:
         """Begin a request, whose head may begin while the one before it is answered."""

@@ -73,10 +73,11 @@ PREFIX_SCHEMA: Schema = {
     "format": "prefix",
     "pattern": rf"^(?:(?:[ -}}][ -~]*)?|[^~{_CONTROLS}][^{_CONTROLS}]{{0,255}})$",
 }
+_ENTRY_ID = rf"{_TIME}\.[0-9]{{6}}Z#[0-9a-f]{{16}}"
 ENTRY_ID_SCHEMA: Schema = {
     "type": "string",
     "format": "entry-id",
-    "pattern": rf"^{_TIME}\.[0-9]{{6}}Z#[0-9a-f]{{16}}$",
+    "pattern": f"^{_ENTRY_ID}$",
     "examples": ["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"],
 }
 WHEN_SCHEMA: Schema = {"anyOf": [DATE_SCHEMA, TIME_SCHEMA]}
@@ -145,9 +146,9 @@ NAMED_SCHEMA: Schema = {
 }
 _TIMED = (
     r"0[0-9a-fA-F]{7}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
-    r"|0[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}"
+    rf"|0[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{{25}}|{_ENTRY_ID}"
 )
-"""A UUIDv7, or a ULID, of the years up to 2500."""
+"""A UUIDv7, or a ULID, of the years up to 2500; or a text in the form of an entry's id."""
 KEY_SCHEMA: Schema = {
     "type": "string",
     "minLength": 1,

@@ -157,6 +157,7 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         self._turns, self._turns_of_probes = Turns(loop.call_soon), Turns(loop.call_soon)
         self._turns_of_handshakes = Turns(loop.call_soon)
+        self._turns_of_parsing = Turns(loop.call_soon)
         listener = await loop.create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )
@@ -174,6 +175,7 @@ class _Server(uvicorn.Server):
             turns=self._turns,
             turns_of_probes=self._turns_of_probes,
             turns_of_handshakes=self._turns_of_handshakes,
+            turns_of_parsing=self._turns_of_parsing,
             on_refused=self._on_refused,
         )
 

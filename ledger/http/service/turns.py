@@ -3,7 +3,8 @@
 Most requests without a token are answered in one step of the loop. Were all begun that have come,
 a round would take as long as all of them; so probes, and whoever asks from elsewhere, would wait
 for thousands. Requests that have begun go on as ever. Steps of TLS handshakes have turns of this
-kind, too: each may take an operation with the private key.
+kind, too: each may take an operation with the private key. So has what is parsed: few bytes may
+be many empty lines, or many chunks.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -25,6 +25,7 @@ ID_BYTES = 6
 PREFIXES_MAX = 100
 PREFIXES_SHOWN_MAX = 5
 """How many of them a refusal names."""
+_SECRET = re.compile(r"(?<=ldg_)([0-9a-f]{12}_)[0-9A-Za-z_-]+", re.ASCII)
 _TOKEN = re.compile(r"ldg_([0-9a-f]{12})_([0-9A-Za-z_-]{43})", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _NO_HASH = "0" * 64
@@ -120,6 +121,11 @@ def token_text(id_: str, secret: bytes) -> tuple[str, str]:
     """Return a token of this id and these random bytes, and the secret that is its last part."""
     text = urlsafe_b64encode(secret).rstrip(b"=").decode()
     return f"ldg_{id_}_{text}", text
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the secret of each token in it left out: a log is read by more people."""
+    return _SECRET.sub(r"\1...", text)
 
 
 def hash_of(secret: str) -> str:

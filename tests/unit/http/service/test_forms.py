@@ -156,7 +156,11 @@ def test_every_day_is_one(day: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70", "01JD6Q7V4N8Z4Y3T5W9X2R1P0K"]
+    "key",
+    [
+        *("0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70", "01JD6Q7V4N8Z4Y3T5W9X2R1P0K"),
+        "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887",
+    ],
 )
 def test_a_key_that_carries_its_time_is_told_by_its_form(key: str) -> None:
     """As the schemas of bodies have it, where another needs `at`."""

@@ -27,7 +27,7 @@ from ledger.http.service.access.proxies import ProxyHeader
 from ledger.http.service.access.token_file import create_token, revoke_tokens, set_proxy
 from ledger.http.service.access.tokens import Scope, TokenGrant, checked_grant
 from ledger.http.service.api import bodies
-from ledger.http.service.gate import GateStatus
+from ledger.http.service.gate import NOBODY, GateStatus
 from ledger.http.service.heads import QUERY_PARTS_MAX
 from ledger.http.service.json_bodies import read_body
 from ledger.http.service.metrics import log_request
@@ -827,6 +827,20 @@ async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture)
         f"INFO ledger.http.service.audit POST {route} request=request-1 caller=shop method=POST"
         f" path={path} status=201 seconds=0.25"
     )
+
+
+@pytest.mark.parametrize("caller", ["shop", NOBODY])
+def test_a_token_that_was_sent_in_a_path_is_logged_without_its_secret(
+    caplog: pytest.LogCaptureFixture, caller: str
+) -> None:
+    """More people read a log than have tokens."""
+    secret = "s" * 43
+    path = f"/v1/ldg_0123456789ab_{secret}/entries"
+    with caplog.at_level(logging.INFO):
+        log_request(GateStatus("request-1", "POST", "-", path, caller, 401, 0.25, None))
+    line = TextFormatter(TEXT_FORMAT).format(caplog.records[0])
+    assert "path=/v1/ldg_0123456789ab_.../entries" in line
+    assert secret not in line
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(TEXT_FORMAT), JsonFormatter()])

@@ -1,6 +1,7 @@
 """A connection to the service: bounds of what may come, and of its time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from support.serving import served
 from uvicorn.server import ServerState
 
-from ledger.http.service.heads import PATH_BYTES_MAX
-from ledger.http.service.protocol import HELD_BYTES_MAX, PIECE_BYTES, TURN_BYTES, BoundedProtocol
+from ledger.http.service.heads import PATH_BYTES_MAX, PIECE_BYTES
+from ledger.http.service.protocol import HELD_BYTES_MAX, TURN_BYTES, BoundedProtocol
 from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES
 from ledger.http.service.turns import BEGUN_AT_ONCE, Turns
 from ledger.http.wire import schemas
@@ -31,6 +32,7 @@ from ledger.runtime.connections import (
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+GET = b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n"
 WHOLE = HEAD + b"Content-Length: 2\r\n\r\n{}"
 
 
@@ -121,6 +123,7 @@ class Caller:
         connections: Connections[BoundedProtocol] | None = None,
         address: str = "10.0.0.1",
         turns: Turns | None = None,
+        turns_of_parsing: Turns | None = None,
     ) -> None:
         call_soon = asyncio.get_running_loop().call_soon
         self.wire, self.refused = Wire(address), list[str]()
@@ -133,6 +136,7 @@ class Caller:
             turns=turns or Turns(call_soon),
             turns_of_probes=Turns(call_soon),
             turns_of_handshakes=Turns(call_soon),
+            turns_of_parsing=turns_of_parsing or Turns(call_soon),
             on_refused=lambda kind: self.refused.append(kind.name),
         )
         self.protocol.connection_made(self.wire)
@@ -441,6 +445,49 @@ async def test_a_body_is_parsed_in_turns() -> None:
     assert counted.taken == len(CHUNKED) + 200_000
 
 
+async def test_what_many_send_is_parsed_in_turns() -> None:
+    """Few bytes may be many chunks, or empty lines: a round of the loop takes those of a few."""
+    round_of_loop, parsed = 0, Counter[int]()
+    turns = Turns(asyncio.get_running_loop().call_soon)
+    callers = [
+        Caller(Answers(), address=f"10.0.0.{n % 2}", turns_of_parsing=turns) for n in range(40)
+    ]
+    for caller in callers:
+        feed = caller.protocol._feed
+
+        def counted(piece: bytes, feed: Callable[[bytes], int] = feed) -> int:
+            parsed[round_of_loop] += 1
+            return feed(piece)
+
+        caller.protocol._feed = counted  # type: ignore[method-assign]
+    for caller in callers:
+        caller.protocol.data_received(HEAD)
+    while parsed.total() < len(callers):
+        round_of_loop += 1
+        await asyncio.sleep(0)
+    assert max(parsed.values()) <= BEGUN_AT_ONCE
+    for caller in callers:
+        await caller.send(WHOLE.removeprefix(HEAD))
+    assert [caller.wire.statuses for caller in callers] == [[200]] * len(callers)
+
+
+@pytest.mark.parametrize("before", [b"", GET])
+async def test_empty_lines_are_parsed_as_one_piece(before: bytes) -> None:
+    """A parser is called once for many of them, and they begin nothing (RFC 9112, 2.2)."""
+    caller, pieces = Caller(Answers()), list[int]()
+    feed = caller.protocol._feed
+
+    def counted(piece: bytes) -> int:
+        pieces.append(len(piece))
+        return feed(piece)
+
+    caller.protocol._feed = counted  # type: ignore[method-assign]
+    await caller.send(before + b"\r\n" * 4_000 + WHOLE)
+    await settled()
+    assert len(pieces) < 5
+    assert caller.wire.statuses == [200] * (2 if before else 1)
+
+
 async def test_a_request_under_way_has_the_time_that_it_takes() -> None:
     """Its own deadline ends it."""
     app = Answers()
@@ -471,7 +518,6 @@ async def test_no_later_request_takes_the_answer_of_one_before(follows: bytes, s
     assert caller.wire.sent.lower().count(b"connection: close") == 1
 
 
-GET = b"GET /v1/x HTTP/1.1\r\nHost: x\r\n\r\n"
 IN_CHUNKS = CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"
 LATER = HEAD + b"Content-Length: 40000\r\n\r\n" + b" " * 40_000
 TOGETHER = [[GET, WHOLE], [GET, IN_CHUNKS], [WHOLE, WHOLE], [GET, LATER, GET], [IN_CHUNKS, GET]]
