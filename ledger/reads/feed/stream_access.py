@@ -1,8 +1,9 @@
 """A stream that the readers of one process share: what one has read, the others take from memory.
 
 DynamoDB asks that no more than two read a shard at a time, so a process with many followers reads
-as one. Records do not change, so a page that had some is kept while there is room; a page that had
-none holds for `POLL_SECONDS`.
+as one. Records do not change, so a page that had some is kept while there is room. A page that had
+none holds for `POLL_SECONDS`. A page of the oldest records holds for `LISTING_SECONDS`: they pass
+out of the stream, and a feed that began with them would find the records after them gone.
 
 The feed of an open ledger: its stream, opened when it is first read.
 """
@@ -15,13 +16,13 @@ from dataclasses import dataclass
 import anyio
 
 from ledger.core.errors import LedgerError
-from ledger.reads.feed.port import Arrival, ShardListing, ShardRead, Stream
+from ledger.reads.feed.port import OLDEST, Arrival, ShardListing, ShardRead, Stream
 from ledger.reads.feed.reader import POLL_SECONDS, Feed
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 
 LISTING_SECONDS = 10.0
-"""How long a listing of the shards holds."""
+"""How long a listing of the shards holds, and which records are the oldest."""
 KEPT_MAX = 20_000
 """Entries kept; some 20 MB."""
 PAGES_MAX = 1_000
@@ -29,7 +30,7 @@ PAGES_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What was read of a shard after a number, and until when that holds if there was nothing.
+    """What was read of a shard after a number, and when.
 
     What was read from the first record on (`FIRST`) serves all that ask for the oldest, not the
     other way round.
@@ -37,11 +38,13 @@ class _Page:
 
     after: int
     read: ShardRead
-    until: float
+    at: float
 
     def holds(self, after: int, now: float) -> bool:
         if self.read.upto is None and not self.read.is_closed:
-            return after == self.after and now < self.until
+            return after == self.after and now < self.at + POLL_SECONDS
+        if after == OLDEST and now >= self.at + LISTING_SECONDS:
+            return False
         return self.after <= after and (after < (self.read.upto or 0) or after == self.after)
 
     def rest(self, after: int) -> ShardRead:
@@ -78,7 +81,7 @@ class SharedStream:
             page = self._known(shard, after)
             if page is None:
                 read = await self._behind.read(shard, after)
-                page = _Page(after, read, self._clock.monotonic() + POLL_SECONDS)
+                page = _Page(after, read, self._clock.monotonic())
                 self._keep(shard, page)
             return page.rest(after)
 

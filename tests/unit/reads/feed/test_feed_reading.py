@@ -69,6 +69,21 @@ async def test_pages_without_entries_keep_a_cursor_young() -> None:
         await page_of(feed, page)
 
 
+async def test_a_new_feed_begins_with_what_is_left_though_another_began_before() -> None:
+    """A process keeps what it has read; what was the oldest then has passed out by now."""
+    world = World()
+    feed = world.feed()
+    for number in range(1_500):
+        world.put()
+        if number == 1_200:
+            world.clock.pass_by(23 * HOUR)
+    assert changes(await page_of(feed)) == list(range(1, 101))
+    world.clock.pass_by(2 * HOUR)
+    page = await page_of(feed)
+    assert changes(page)[0] > 1_200
+    assert changes(await page_of(feed, page))[0] == changes(page)[-1] + 1
+
+
 async def test_a_cursor_of_a_process_that_listed_later_is_known() -> None:
     """A shard that this one's listing lacks is looked for before the cursor is refused."""
     world = World()
