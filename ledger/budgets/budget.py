@@ -25,7 +25,6 @@ from ledger.budgets.spend_request import (
     checked_wait,
 )
 from ledger.core import amounts
-from ledger.core.amounts import check_bool
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.runtime.call_deadlines import (
@@ -39,7 +38,6 @@ from ledger.runtime.call_deadlines import (
 from ledger.runtime.tasks import run_all
 from ledger.writes.change_list import check_list
 
-AGAIN = "the same call is harmless"
 HOLDS_AT_ONCE = 25
 """How many of many holds are resolved at the same time."""
 Expires = datetime | timedelta | float
@@ -51,7 +49,7 @@ async def _renewed(
 ) -> AsyncIterator[BudgetComponents]:
     """Give a call, which may be repeated, the parts of the ledger under the contract of now."""
     given = parts()
-    with arranging(timeout, AGAIN):
+    with arranging(timeout, "the same call is harmless"):
         await unless_ended(given.settings.renew())
         yield given
 
@@ -88,7 +86,7 @@ class Hold:
             NotSent: `timeout` ended before anything was written.
             StoreError: DynamoDB could not do it.
         """
-        amount, over = amounts.addend(actual), check_bool("over", over)
+        amount, over = amounts.addend(actual), amounts.check_bool("over", over)
         async with _renewed(self._parts, timeout) as parts:
             return await parts.holder.resolve(
                 self.entry, lambda hold: hold_rules.settle(hold, amount), over=over
@@ -235,7 +233,7 @@ class Budgets:
             As `spend`.
         """
         parts, end = self._parts(), deadline_of(timeout)
-        if check_bool("light", light) and (key is not None or at is not None):
+        if amounts.check_bool("light", light) and (key is not None or at is not None):
             raise InvalidInput("a light hold has no key and no time: nothing is written before")
         asked = SpendRequest(
             budgets=self.names,
@@ -270,12 +268,10 @@ class Budgets:
         """
         deadline_of(timeout)
         self._parts()  # of a closed table no hold is settled
-        for outcome in check_list("settled", settled):
-            if not (isinstance(outcome, tuple) and len(outcome) == len(("hold", "amount"))):
-                raise InvalidInput(
-                    f"settled must have pairs of a hold and an amount, got {outcome!r}"
-                )
-            _checked_hold(outcome[0])
+        for pair in check_list("settled", settled):
+            if not (isinstance(pair, tuple) and len(pair) == len(("hold", "amount"))):
+                raise InvalidInput(f"settled must have pairs of a hold and an amount, got {pair!r}")
+            _check_hold(pair[0])
 
         async def one(hold: Held, actual: int | Decimal) -> Granted | Refused | LedgerError:
             try:
@@ -298,8 +294,8 @@ class Budgets:
         """
         deadline_of(timeout)
         self._parts()  # as above
-        for outcome in check_list("held", held):
-            _checked_hold(outcome)
+        for hold in check_list("held", held):
+            _check_hold(hold)
 
         async def one(hold: Held) -> Outcome:
             try:
@@ -448,6 +444,6 @@ class Budget(Budgets):
         return "\n".join(explain_budget(await self.state(at=at, timeout=timeout)))
 
 
-def _checked_hold(hold: object) -> None:
+def _check_hold(hold: object) -> None:
     if not isinstance(hold, Hold | LightHold):
         raise InvalidInput(f"a hold must be what `hold` or `held` returned, got {hold!r:.80}")
