@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ledger.core import ids, keys
-from ledger.core.entry import Item
+from ledger.core import keys
 from ledger.core.sums import SUM_PREFIX
-from ledger.demo.harness.digit_tags import digits
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Scan
@@ -65,17 +63,3 @@ async def wait_merged(look: Callable[[], Awaitable[list[Census]]], clock: Clock)
         if now != before:
             before, since = now, clock.monotonic()
         await clock.sleep(MERGE_POLL_SECONDS)
-
-
-def describe_item(item: Item) -> str:
-    """Return what an entry or a net change of a tagged counter counts; any other item as it is."""
-    partition, sort_key = item["pk"]["S"], item["sk"]["S"]
-    try:
-        counted = ", ".join(map(str, sorted(digits(int(item["change"]["N"])))))
-        if not sort_key.startswith(keys.NET_PREFIX):
-            return f"{partition} {sort_key}: change {counted}"
-        named = ", ".join(map(str, ids.unpack_all(item["merged"]["B"]))) or "none"
-        version = item["version"]["S"]
-    except (KeyError, ValueError):
-        return f"{partition} {sort_key}: {item}"
-    return f"{partition} {sort_key} version {version}: changes {counted}; merged ids: {named}"

@@ -2,15 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
+import anyio
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from ledger.commands.live import with_display
-from ledger.demo.harness.report import Section, render
+from ledger.demo.harness.report import ReportFiles, RunReport, Section, finish, render
+from ledger.runtime.console_tables import new_console
 
 BAR_CHARACTERS = 60
 
@@ -34,6 +36,15 @@ class DisplayView:
     notes: Sequence[Text] = ()
 
 
+class ShownRun(Protocol):
+    """A run that can be watched: `progress.view` returns what is shown now."""
+
+    progress: Any
+
+    async def run(self) -> RunReport:
+        """Run to the end, and report."""
+
+
 async def run_shown(
     work: Callable[[], Awaitable[Result]],
     console: Console,
@@ -46,6 +57,13 @@ async def run_shown(
         panel=lambda: panel(view()),
         line=lambda: line(view()),
     )
+
+
+def run_and_report(run: ShownRun, files: ReportFiles) -> None:
+    """Run to the end under a live display, and end the command with the run's report."""
+    console = new_console()
+    report = anyio.run(run_shown, run.run, console, run.progress.view)
+    finish(report, console, files)
 
 
 def panel(view: DisplayView) -> Panel:

@@ -3,10 +3,10 @@
 import csv
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import typer
 from pydantic_core import to_json, to_jsonable_python
@@ -20,11 +20,8 @@ from ledger.runtime import console_tables
 from ledger.runtime.console_tables import Grid, as_table, number, print_grid, print_line, prose
 
 WIDE_CHARACTERS = 130
-FILE_DIGITS = 4
-"""Decimals of a figure in a CSV file."""
 
 Row = Sequence[str | Text]
-Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,53 +67,6 @@ class Section:
         is_last = place == len(self.columns) - 1
         is_text = not self.columns or place < self.left or (is_last and self.ends_in_text)
         return prose(name) if is_text else number(name)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportColumn(Generic[Subject]):
-    """One figure of every subject of a report, for tables and for CSV.
-
-    Without a `heading` it is in files only, without a `name` in tables only. None is an empty cell.
-    """
-
-    name: str
-    heading: str
-    value: Callable[[Subject], Any]
-    text: Callable[[Any], str | Text] = "{:,}".format
-    wide_only: bool = False
-
-    def cell(self, subject: Subject) -> str | Text:
-        """Return what a table shows."""
-        value = self.value(subject)
-        return "" if value is None else self.text(value)
-
-    def plain(self, subject: Subject) -> object:
-        """Return what a file has."""
-        value = self.value(subject)
-        return round(value, FILE_DIGITS) if isinstance(value, float) else value
-
-
-def section_of(
-    columns: Iterable[ReportColumn[Subject]], subjects: Iterable[Subject], **layout: Any
-) -> Section:
-    """Return a table with a row for each subject; `layout` are further fields of the section."""
-    shown = [column for column in columns if column.heading]
-    return Section(
-        columns=[column.heading for column in shown],
-        rows=[[column.cell(subject) for column in shown] for subject in subjects],
-        wide_only={column.heading for column in shown if column.wide_only},
-        **layout,
-    )
-
-
-def rows_of(
-    columns: Sequence[ReportColumn[Subject]], subjects: Iterable[Subject]
-) -> list[Mapping[str, object]]:
-    """Return a line of CSV for each subject."""
-    return [
-        {column.name: column.plain(subject) for column in columns if column.name}
-        for subject in subjects
-    ]
 
 
 class Verdict(NamedTuple):
@@ -167,22 +117,20 @@ class ReportFiles:
     force: bool = False
 
     @classmethod
-    def of(cls, options: Any) -> "ReportFiles":
-        """Return the files that the options of a command name."""
-        given = {known.name for known in fields(cls) if hasattr(options, known.name)}
-        return cls(**{name: getattr(options, name) for name in given})
-
-    def check(self) -> None:
-        """Check that each file can be written, before anything is measured.
+    def checked(cls, options: Any) -> "ReportFiles":
+        """Return the files that the options of a command name, once each can be written.
 
         Raises:
             InvalidInput: a folder is missing, or the picture is neither .svg nor .png.
             LedgerError: a file is there already, or matplotlib is not installed.
         """
-        for file in filter(None, (self.json_file, self.csv_file, self.picture)):
-            check_output(file, force=self.force)
-        if self.picture is not None:
-            check_picture(self.picture)
+        given = {known.name for known in fields(cls) if hasattr(options, known.name)}
+        files = cls(**{name: getattr(options, name) for name in given})
+        for file in filter(None, (files.json_file, files.csv_file, files.picture)):
+            check_output(file, force=files.force)
+        if files.picture is not None:
+            check_picture(files.picture)
+        return files
 
     def write(self, report: RunReport) -> None:
         """Write the report to each file."""

@@ -26,8 +26,7 @@ def bench(options: BenchOptions) -> None:
     read the ratios. Every row shows how busy the stub was. --json is written after each round: of a
     run that is interrupted it has what was measured.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     console = new_console()
     if options.earlier:
         finish(read_reports(options.earlier, options.measured()), console, files)

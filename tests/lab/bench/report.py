@@ -8,15 +8,10 @@ from typing import Any
 from lab.bench.measurement import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.scale_stages import FIGURES, STAGES
-from ledger.demo.harness.picture import OURS, THEIRS, draw_bars, draw_lines
-from ledger.demo.harness.report import (
-    ReportColumn,
-    RunReport,
-    Section,
-    Verdict,
-    rows_of,
-    section_of,
-)
+from lab.harness.plots import draw_bars, draw_lines
+from lab.harness.report_columns import ReportColumn, rows_of, section_of
+from ledger.demo.harness.picture import OURS, THEIRS
+from ledger.demo.harness.report import RunReport, Section, Verdict
 from ledger.runtime.command_line import FAILED
 
 VERSION = 3

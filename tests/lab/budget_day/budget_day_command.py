@@ -11,18 +11,10 @@ import anyio
 import typer
 
 from lab.budget_day.day import HOUR_SECONDS, Day, DayRun, Figures
+from lab.harness.report_columns import ReportColumn, rows_of, section_of
 from ledger.commands.outputs import Force
 from ledger.demo.harness.options import CsvFile, JsonFile, Seed
-from ledger.demo.harness.report import (
-    ReportColumn,
-    ReportFiles,
-    RunReport,
-    Section,
-    Verdict,
-    finish,
-    rows_of,
-    section_of,
-)
+from ledger.demo.harness.report import ReportFiles, RunReport, Section, Verdict, finish
 from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import new_console
@@ -115,8 +107,7 @@ def budget_day(options: BudgetDayOptions) -> None:
     Six days at 2 spends a second take some minutes; a rate of 20, as a busy key has, half an hour.
     Exits with 1 if more was spent than a limit.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     console, ran = new_console(), list[Ran]()
     for day in options.days():
         with console.status(day.name), _without_warnings():

@@ -1,11 +1,8 @@
 """`lab chaos`: inject faults into a local global table, and verify every read."""
 
-import anyio
-
-from lab.chaos.options import ChaosOptions
-from lab.chaos.run import ChaosRun
-from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.report import ReportFiles, finish
+from lab.chaos.run import ChaosOptions, ChaosRun
+from ledger.demo.harness.display import run_and_report
+from ledger.demo.harness.report import ReportFiles
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
@@ -30,11 +27,9 @@ def chaos(options: ChaosOptions) -> None:
     The same seed gives the same schedule, but not the same run: the timing of processes and engine
     differs. `python -m proof.simulator` has runs that replay exactly.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     run = ChaosRun(options, clock=SystemClock())
     console = new_console()
     for line in str(run.schedule).splitlines():
         print_line(line, console)
-    report = anyio.run(run_shown, run.run, console, run.progress.view)
-    finish(report, console, files)
+    run_and_report(run, files)

@@ -5,15 +5,16 @@ The schedule repeats with its seed; what the processes and the engine do meanwhi
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from itertools import cycle
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
+import typer
 from anyio.abc import TaskGroup
 
 from lab.chaos.home_loss import HomeLoss
-from lab.chaos.options import ChaosOptions
 from lab.chaos.strangers import Strangers
 from lab.chaos.writer_process import WriterProcess
 from lab.faults.counters import OPEN_COUNTERS
@@ -26,6 +27,7 @@ from lab.faults.fault_run import (
     Participants,
     Terms,
 )
+from lab.faults.options import FaultOptions
 from lab.faults.report import FaultProgress
 from lab.faults.schedule import Profile, draw
 from lab.faults.workload import CACHED_SECONDS, EVENTUAL_SECONDS, ReadMode, Workload
@@ -47,6 +49,22 @@ TIMES: Mapping[str, Any] = {
     "write_deadline": 1.5,
     "contract_life": 5.0,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions(FaultOptions):
+    """The options of `lab chaos`."""
+
+    program = "chaos"
+    profile: Annotated[
+        Profile,
+        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
+    ] = Profile.MIXED
+
+    @property
+    def own_words(self) -> str:
+        """What only this command has."""
+        return f" --profile {self.profile}"
 
 
 class ChaosRun(FaultRun):

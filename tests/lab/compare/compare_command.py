@@ -23,8 +23,7 @@ def compare(options: CompareOptions) -> None:
     The seed decides which writes are lost, but not how requests meet on a real engine. With
     `--engine model` everything runs in virtual time and replays exactly.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     console = new_console()
     with console.status("") as status:
         report = run(options.measured(), on_step=status.update)

@@ -18,15 +18,10 @@ from lab.compare.figures import (
 )
 from lab.compare.options import MODEL, CompareOptions
 from lab.compare.promises import About, Claim, Status, broken, claims
-from ledger.demo.harness.picture import OURS, WRONG, draw_bars, draw_lines
-from ledger.demo.harness.report import (
-    ReportColumn,
-    RunReport,
-    Section,
-    Verdict,
-    rows_of,
-    section_of,
-)
+from lab.harness.plots import draw_bars, draw_lines
+from lab.harness.report_columns import ReportColumn, rows_of, section_of
+from ledger.demo.harness.picture import OURS, WRONG
+from ledger.demo.harness.report import RunReport, Section, Verdict
 from ledger.runtime.command_line import FAILED
 
 VERSION = 4

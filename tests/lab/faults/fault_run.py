@@ -20,10 +20,12 @@ from lab.faults.workload import ReadMode, Workload, Writer
 from lab.harness.compactor_process import clocked_compactor
 from lab.harness.config import without_terms
 from lab.harness.processes import ManagedProcess, ProcessEnded
-from ledger.core import keys
+from ledger.core import ids, keys
+from ledger.core.entry import Item
 from ledger.core.errors import ReadTooSlow, StoreError
-from ledger.demo.harness.census import describe_item, take_census
+from ledger.demo.harness.census import take_census
 from ledger.demo.harness.checker import Violation
+from ledger.demo.harness.digit_tags import digits
 from ledger.demo.harness.options import REGIONS as ALL_REGIONS
 from ledger.demo.harness.table import TestTable, open_table
 from ledger.primitives.leases.lease_rules import lease_key, record_of
@@ -244,3 +246,17 @@ class FaultRun(ABC):
                     page = await store.query(Query(keys.partition_key(counter, shard)))
                     lines += [f"{region} shows {describe_item(item)}" for item in page.items]
         return tuple(lines)
+
+
+def describe_item(item: Item) -> str:
+    """Return what an entry or a net change of a tagged counter counts; any other item as it is."""
+    partition, sort_key = item["pk"]["S"], item["sk"]["S"]
+    try:
+        counted = ", ".join(map(str, sorted(digits(int(item["change"]["N"])))))
+        if not sort_key.startswith(keys.NET_PREFIX):
+            return f"{partition} {sort_key}: change {counted}"
+        named = ", ".join(map(str, ids.unpack_all(item["merged"]["B"]))) or "none"
+        version = item["version"]["S"]
+    except (KeyError, ValueError):
+        return f"{partition} {sort_key}: {item}"
+    return f"{partition} {sort_key} version {version}: changes {counted}; merged ids: {named}"

@@ -6,9 +6,10 @@ from typing import Any
 
 from rich.text import Text
 
+from lab.harness.report_columns import ReportColumn, section_of
 from lab.pipeline_demo.options import PipelineDemoOptions
 from lab.pipeline_demo.report import PipelineDemoReport, draw_curves
-from ledger.demo.harness.report import ReportColumn, RunReport, Section, Verdict, section_of
+from ledger.demo.harness.report import RunReport, Section, Verdict
 from ledger.runtime.command_line import FAILED
 
 SEARCH_SHARES = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2)

@@ -53,8 +53,7 @@ def demo(options: PipelineDemoOptions) -> None:
     (events to the Lambda function), --mutant (no-version, no-hash, no-token), --processes,
     --trades-max, --seed, --lag and --jitter of replication, --json.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     console = new_console()
     if options.model:
         if not math.isfinite(options.model):

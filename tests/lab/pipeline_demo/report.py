@@ -9,12 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from lab.harness.latency import LatencyRecorder
+from lab.harness.report_columns import FILE_DIGITS
 from lab.pipeline_demo.curve import MEAN_SECONDS, Curve, Point, is_held
 from lab.pipeline_demo.options import FAIL, RISKS, PipelineDemoOptions
 from ledger.core.amounts import to_text
 from ledger.demo.harness.display import DisplayView
 from ledger.demo.harness.picture import finish_axis
-from ledger.demo.harness.report import FILE_DIGITS, RunReport, Section, Verdict
+from ledger.demo.harness.report import RunReport, Section, Verdict
 from ledger.demo.harness.totals import ShownTotals
 from ledger.runtime.command_line import FAILED
 

@@ -10,10 +10,11 @@ from pydantic_core import to_jsonable_python
 
 from lab.faults.options import FaultOptions
 from lab.faults.report import FaultProgress, FaultReport
+from lab.harness.plots import draw_lines
+from lab.harness.report_columns import ReportColumn, section_of
 from lab.soak.curves import Curves, Growth, Interval
 from ledger.demo.harness.options import Picture
-from ledger.demo.harness.picture import draw_lines
-from ledger.demo.harness.report import ReportColumn, Section, counts_text, section_of
+from ledger.demo.harness.report import Section, counts_text
 
 MEGABYTE = 1e6
 MILLISECONDS = 1e3

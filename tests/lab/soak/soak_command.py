@@ -1,14 +1,11 @@
 """`lab soak`: the service under load while instances, regions and requests fail."""
 
-import anyio
-
 from lab.soak.report import SoakOptions
-from ledger.demo.harness.display import run_shown
-from ledger.demo.harness.report import ReportFiles, finish
+from ledger.demo.harness.display import run_and_report
+from ledger.demo.harness.report import ReportFiles
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
-from ledger.runtime.console_tables import new_console
 from ledger.runtime.output import needing
 
 app = new_app()
@@ -29,12 +26,8 @@ def soak(options: SoakOptions) -> None:
     and none fail in a rolling restart, for a client that repeats on 503 and refused connections
     alone. Reports latencies and memory over time. Exits with 1 if a promise is broken.
     """
-    files = ReportFiles.of(options)
-    files.check()
+    files = ReportFiles.checked(options)
     with needing("`lab soak`"):
         from lab.soak.run import SoakRun  # noqa: PLC0415 (httpx is an extra)
         from ledger.http.service import server  # noqa: F401, PLC0415 (so is what instances need)
-    run = SoakRun(options, clock=SystemClock())
-    console = new_console()
-    report = anyio.run(run_shown, run.run, console, run.progress.view)
-    finish(report, console, files)
+    run_and_report(SoakRun(options, clock=SystemClock()), files)

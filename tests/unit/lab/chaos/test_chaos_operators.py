@@ -8,7 +8,7 @@ import anyio
 import pytest
 from lab.chaos import operators
 from lab.chaos.operators import operate
-from lab.chaos.options import ChaosOptions
+from lab.chaos.run import ChaosOptions
 from lab.chaos.writer_process import WriterProcess
 from lab.faults.calls import Call
 from lab.faults.report import FaultProgress

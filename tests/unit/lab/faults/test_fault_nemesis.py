@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.chaos.options import ChaosOptions
+from lab.chaos.run import ChaosOptions
 from lab.faults.nemesis import Nemesis
 from lab.faults.report import FaultProgress
 from lab.faults.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault

@@ -6,8 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 
 import typer
-from lab.chaos.options import ChaosOptions
-from lab.chaos.run import ChaosRun
+from lab.chaos.run import ChaosOptions, ChaosRun
+from lab.faults.fault_run import describe_item
 from lab.faults.report import FaultProgress, FaultReport
 from rich.console import Console, RenderableType
 from support.ledgers import net
@@ -15,7 +15,6 @@ from support.ledgers import net
 from ledger.core.entry import entry_item
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.demo.harness.census import describe_item
 from ledger.demo.harness.checker import Outcome, TaggedChecker, Violation
 from ledger.demo.harness.display import line, panel
 from ledger.demo.harness.report import ReportFiles, finish

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from lab.chaos.options import ChaosOptions
+from lab.chaos.run import ChaosOptions
 from lab.chaos.writer_process import WriterProcess
 from lab.faults.calls import Call, CallResult, Kind
 from lab.faults.end_checks import EndChecks

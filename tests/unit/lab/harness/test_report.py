@@ -10,21 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from lab.harness.report_columns import ReportColumn, rows_of, section_of
 from rich.console import Console
 from rich.text import Text
 
 from ledger.core.errors import InvalidInput
-from ledger.demo.harness.report import (
-    ReportColumn,
-    ReportFiles,
-    RunReport,
-    Section,
-    Verdict,
-    finish,
-    rows_of,
-    section_of,
-    to_csv,
-)
+from ledger.demo.harness.report import ReportFiles, RunReport, Section, Verdict, finish, to_csv
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +52,9 @@ def shown(report: SomeReport, files: ReportFiles) -> str:
 
 def test_sections_remarks_and_verdict_are_shown_and_files_written(tmp_path: Path) -> None:
     """Text is shown as it is, JSON and CSV have the figures."""
-    files = ReportFiles(json_file=tmp_path / "a.json", csv_file=tmp_path / "a.csv")
-    files.check()
+    files = ReportFiles.checked(
+        SimpleNamespace(json_file=tmp_path / "a.json", csv_file=tmp_path / "a.csv")
+    )
     text = shown(SomeReport(Decimal("1.50")), files)
     for part in ("by region", "[a]", "1.50", "note", "it ended"):
         assert part in text
@@ -81,9 +73,9 @@ def test_a_failed_run_ends_with_its_status_once_the_files_are_written(tmp_path: 
 def test_what_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
     """A folder that is missing and a picture of another kind are errors of input."""
     with pytest.raises(InvalidInput, match="there is no folder"):
-        ReportFiles(json_file=tmp_path / "missing" / "a.json").check()
+        ReportFiles.checked(SimpleNamespace(json_file=tmp_path / "missing" / "a.json"))
     with pytest.raises(InvalidInput, match="end it with"):
-        ReportFiles(picture=tmp_path / "a.gif").check()
+        ReportFiles.checked(SimpleNamespace(picture=tmp_path / "a.gif"))
 
 
 def test_rows_of_csv_may_differ() -> None:
@@ -107,10 +99,11 @@ def test_columns_are_declared_once_for_tables_and_files() -> None:
     assert rows_of(columns, [2.0]) == [{"half": 1.0, "third": 0.6667}]
 
 
-def test_files_are_those_that_the_options_have() -> None:
+def test_files_are_those_that_the_options_have(tmp_path: Path) -> None:
     """A command without an option for a kind of file writes none of it."""
-    options = SimpleNamespace(json_file=Path("a.json"), seed=3)
-    assert ReportFiles.of(options) == ReportFiles(json_file=Path("a.json"))
+    file = tmp_path / "a.json"
+    options = SimpleNamespace(json_file=file, seed=3)
+    assert ReportFiles.checked(options) == ReportFiles(json_file=file)
 
 
 def test_a_report_needs_neither_rows_nor_a_picture() -> None:
