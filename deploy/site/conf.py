@@ -56,10 +56,7 @@ python_use_unqualified_type_names = True
 SECTIONS = {
     "Start": ["ledger/docs/start/README.md"],
     "How to": ["ledger/docs/howto/README.md"],
-    "Reference": [
-        "ledger/docs/reference/README.md",
-        "deploy/site/modules/*.rst",
-    ],
+    "Reference": ["ledger/docs/reference/README.md", "deploy/site/modules/*.rst"],
     "Operate": ["deploy/README.md", "deploy/runbooks/README.md"],
     "Internals": ["ledger/docs/internals/README.md", "ledger/ARCHITECTURE.md"],
     "Project": ["tests/*/**/README.md", ".github/*.md", "CHANGELOG.md"],

@@ -69,6 +69,22 @@ def test_every_page_is_in_it(site: Path) -> None:
     assert "url=README.html" in (site / "index.html").read_text(encoding="utf-8")
 
 
+def test_every_page_is_near_the_front_page(site: Path) -> None:
+    """By the links of the text alone: whoever browses the repository has no navigation."""
+    near = reached = {site / "README.html"}
+    for _ in range(CLICKS_MAX):
+        near = {target for page in near for target in targets(page)} - reached
+        reached = reached | near
+    assert [page for page in pages() if (site / page).with_suffix(".html") not in reached] == []
+
+
+def targets(page: Path) -> set[Path]:
+    """Return the pages of the site that the text of a page links to."""
+    files = (address.partition("#")[0] for address in Addresses(page).linked)
+    found = {(page.parent / file).resolve() for file in files if "//" not in file}
+    return {path for path in found if path.suffix == ".html"}
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     """Each has an entry with an anchor of its own."""
