@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
@@ -32,6 +33,19 @@ def test_the_modules_that_a_page_names_are_there(page: str) -> None:
     rooms = (ROOT / room for room in ("compactor", "ledger", "tests"))
     paths = "\n".join(path.as_posix() + "\n" for room in rooms for path in room.rglob("*.py"))
     assert {name for name in named if f"/{name}\n" not in paths} == set()
+
+
+def test_the_map_has_the_floors_of_the_linter() -> None:
+    """Each room on the floor that `lint-imports` holds it to, the laboratory on no floor."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["name"].startswith("no import"))
+    floors = enumerate(reversed(layers), 1)
+    checked = {(floor, room.strip()) for floor, layer in floors for room in layer.split(":")}
+    page = (ROOT / "ledger/docs/internals/README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| `([\w/]+)(?:\.py)?` \|", page, re.MULTILINE)
+    drawn = {(int(floor), ".".join(room.split("/")[:2])) for floor, room in rows}
+    assert drawn == {(floor, room) for floor, room in checked if room not in {"lab", "proof"}}
 
 
 def test_no_page_is_exempt_twice() -> None:
