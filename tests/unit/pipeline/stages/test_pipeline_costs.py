@@ -3,6 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from operator import itemgetter
+from pathlib import Path
+from random import Random
 
 import anyio
 import pytest
@@ -13,6 +16,7 @@ from support.ledgers import HOME, LOCAL, make_settings, sample, seeded
 from support.pipeline_reduces import by_adding, by_batches, by_transaction
 from support.pipelines import CATEGORIES, FIELDS, deliveries, message, pipeline_settings
 
+import ledger
 from compactor.job import Compactor
 from ledger.pipeline.auditing import rebuild
 from ledger.pipeline.auditing.rebuild import TOGETHER_MAX
@@ -28,11 +32,15 @@ from ledger.store.wrappers.meter import MeteredStore
 from ledger.store.writes import Put
 from ledger.testing.clock import START, ManualClock
 
+PAGE = Path(ledger.__file__).parent / "docs/reference/costs.md"
 TRADES = 100
+MANY = 3800
 OPENING_READS = 3
 """The lane, the pipeline's home, and whether an audit runs."""
 OPENING = 4
 """Of a new lane: its entry and its form in the registry, and its item opened and closed."""
+RISK, DESK = "{Hierarchy.RiskType}", "{Hierarchy.Desk}"
+AXES = {"risk": RISK, "desk": DESK, "both": f"{RISK}/{DESK}"}
 Reduce = Callable[[Store, Sequence[MapItem], Settings, datetime], Awaitable[None]]
 
 
@@ -65,6 +73,19 @@ async def cost_of(
 def versions(version: int) -> list[bytes]:
     """Return a version of every record."""
     return [message(f"T{number}", version, version + number) for number in range(TRADES)]
+
+
+def messages() -> list[bytes]:
+    """Return two versions of each record, one in twenty doubled, one in twenty too early."""
+    draw = Random(7)  # noqa: S311 (repeatable)
+    made: list[tuple[int, bytes]] = []
+    for number in range(2 * MANY):
+        version, record = divmod(number, MANY)
+        risk, desk = f"R{record % 8}", f"D{record // 8 % 12}"
+        raw = message(f"T{record}", version + 1, draw.randrange(10**6), risk, desk)
+        early = 200 if draw.random() < 0.05 else 0
+        made += [(number - early, raw)] * (2 if draw.random() < 0.05 else 1)
+    return [raw for _, raw in sorted(made, key=itemgetter(0))]
 
 
 async def known() -> MemoryTable:
@@ -110,6 +131,27 @@ async def test_a_duplicate_record_costs_nothing_while_it_is_remembered() -> None
     raws = [*versions(1), *versions(1), *versions(1)]
     assert await cost_of(raws) == ((TRADES + 2 * moves) / len(raws), 0.0)
     assert await cost_of(versions(1), await known()) == ((TRADES + moves) / TRADES, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("batch_max", "work"),
+    [(100, "map and reduce, batches of 100"), (500, "of 500"), (2000, "of 2,000")],
+)
+async def test_larger_batches_share_the_units_of_map_and_reduce(batch_max: int, work: str) -> None:
+    """As the page says, for records with three categories each."""
+    meter, raws = Meter(), messages()
+    categories = [f"{name}/{axis}" for name, axis in AXES.items()]
+    records = deliveries(raws)
+    await lane_worker(records, meter.store, batch_max=batch_max, categories=categories).run()
+    totals = [one for one in meter.inner.table.partitions if one.startswith(tuple(AXES))]
+    state = (meter.units(operation="put") + meter.units(operation="each")) / len(raws)
+    shared = meter.units(operation="transaction") / len(raws)
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{len(raws):,} messages of {MANY:,} records" in page
+    assert f"three categories each out of {len(totals)}" in page
+    assert f"| state | {state:.2f} |" in page
+    assert f"| {work} | {shared:.2f} |" in page
 
 
 async def test_a_batch_costs_its_map_item_and_its_position() -> None:
