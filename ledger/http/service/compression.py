@@ -4,15 +4,24 @@ What an answer's length tells (BREACH) needs a browser that sends a request with
 for a page of another site. A token is in a header that no such page can send. Where a proxy names
 the caller, the browser may have been let in by a cookie or a certificate, which it sends for any
 page: those answers are never compressed. Nor are streams, whose events would wait in a buffer.
+
+What anybody may ask for is compressed once, and named by its content, so an answer without a token
+costs no more than others do. Nothing of the table is in it, so its length tells nothing.
 """
 
+import gzip
 import re
 import zlib
-from collections.abc import MutableMapping, Sequence
-from typing import Any
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any, Self
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Send
 
 from ledger.http.wire.problems import MEDIA_TYPE
@@ -69,7 +78,7 @@ class Compressed:
 def _may_be(headers: MutableHeaders) -> bool:
     """Return whether an answer, whose length is known, is text that is long enough.
 
-    One that depends on what is taken already (`ledger.http.service.static`) is as it should be.
+    One that depends on what is taken already (`StaticFile`) is as it should be.
     """
     kind = headers.get("content-type", "")
     is_text = kind.startswith(KINDS) and not kind.startswith(_EVENTS)
@@ -84,3 +93,36 @@ async def _gzipped(body: bytes) -> bytes:
         parts.append(packer.compress(body[place : place + SLICE_BYTES]))
         await checkpoint()
     return b"".join([*parts, packer.flush()])
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file of the service, and the tag by which a client knows that it has it."""
+
+    content: bytes
+    packed: bytes
+    kind: str
+    tag: str
+
+    @classmethod
+    def of(cls, content: bytes, kind: str) -> Self:
+        """Return a file of some content and media type."""
+        tag = f'"{sha256(content).hexdigest()[:32]}"'
+        return cls(content, gzip.compress(content, mtime=0), kind, tag)
+
+
+def file_answer(
+    request: Request, file: StaticFile, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a file, or that its client has it: 304."""
+    is_packed = len(file.content) > BYTES_MIN and takes_gzip(
+        request.headers.getlist("accept-encoding")
+    )
+    said = {**(headers or {}), "Vary": "Accept-Encoding"}
+    said["ETag"] = f"W/{file.tag}" if is_packed else file.tag  # it is that of other bytes
+    known = request.headers.get("if-none-match", "")
+    if file.tag in {tag.strip().removeprefix("W/") for tag in known.split(",")}:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=said)
+    if is_packed:
+        said["Content-Encoding"] = "gzip"
+    return Response(file.packed if is_packed else file.content, headers=said, media_type=file.kind)

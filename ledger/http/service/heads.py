@@ -33,11 +33,6 @@ many bytes where all of it is percent-encoded. A query may be as long as its hea
 """
 QUERY_PARTS_MAX = 128
 """Parameters of a query: 100 ids, and what is said of them."""
-PIECE_BYTES = 8 * 1024
-CHUNKED_PIECE_BYTES_MIN = 64
-"""How much is parsed between two looks at what was counted; a piece ends with a request's end."""
-_PART_END = re.compile(rb"\r\n\r\n[\r\n]*")
-"""The end of a head, and of a body in chunks, with the empty lines that follow."""
 NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^\x00-\x7f]")
 """What percent-encoded text has nowhere."""
 
@@ -85,12 +80,6 @@ def check_target(target: str, host: str | None) -> None:
         raise InvalidInput(
             f"a target must be a path, or http:// or https:// and the Host, got {target!r:.100}"
         )
-
-
-def piece_length(data: bytes, start: int, *, least: int) -> int:
-    """Return how long a piece of a head, or of a body in chunks, is, as far as that can be told."""
-    end = _PART_END.search(data, start + least, start + PIECE_BYTES)
-    return PIECE_BYTES if end is None else end.end() - start
 
 
 def head_of(

@@ -1,7 +1,7 @@
 """A connection to the service: how much, how long and how often it may ask.
 
-uvicorn's fast parser (`httptools`) bounds neither the head of a request nor its time, so this is
-uvicorn's protocol with bounds:
+uvicorn bounds neither the head of a request nor its time with its fast parser (`httptools`); its
+other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protocol with bounds:
 
 ::
 
@@ -9,19 +9,20 @@ uvicorn's protocol with bounds:
                  ^                                                  │
                  └───────────────── a byte comes ───────────────────┘
 
-- A head ends at 32 KB and 100 headers, with a 431. So does a body in chunks, where trailers and the
-  frames of chunks are 32 KB more than what is in the chunks.
+- A head that is too long, and a body in chunks with frames that are, end with a 431
+  (`ledger.http.service.request_sizes`).
 - What came is parsed in turns of 16 KB, each once the endpoint has taken the body so far. Until
   then nothing more is read.
 - An answer that begins before the body has come ends its connection (`Connection: close`). The rest
-  of the body is dropped, not parsed; after 1 MB or 30 s of that the connection is cut off.
+  of the body is dropped, not parsed. After 1 MB or 30 s of that the connection is cut off; a caller
+  who sends all before it reads has its answer by then.
 - A head that is late ends its connection, a body with a 408.
 - An answer is handed over in portions, the next one once its caller has taken the one before; who
   takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
   another, and the next request of the connection waits. `ledger.runtime.connections` bounds what
   waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
-  way. An unfinished handshake is a connection, too.
+  way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
 - What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
@@ -29,7 +30,8 @@ uvicorn's protocol with bounds:
 - Requests that come together are answered in order; each body has its time from its turn on.
 - No upgrade is taken (RFC 9110, 7.8): a body is that which its head declares. CONNECT is refused.
 - An error behind a request is answered after that request, and ends the connection.
-- A caller who shuts its writing side gets its answers; a stream ends. TLS ends both directions.
+- A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
+  TLS there is no such half: asyncio ends both directions at once.
 """
 
 import asyncio
@@ -38,7 +40,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn import Config
@@ -47,47 +49,33 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
-from ledger.core.errors import InvalidInput
-from ledger.http.service.answers import NOT_APPLIED
 from ledger.http.service.context import IS_FULL
 from ledger.http.service.gate import OPEN_PATHS
-from ledger.http.service.heads import (
-    CHUNKED_PIECE_BYTES_MIN,
-    PATH_BYTES_MAX,
-    PIECE_BYTES,
-    check_target,
-    head_of,
-    piece_length,
-)
+from ledger.http.service.heads import head_of
+from ledger.http.service.request_sizes import RequestSizes
 from ledger.http.service.transports import (
     BAD_HTTP,
     BODY_SECONDS_MAX,
     LATE,
     LONG_HEAD,
-    LONG_PATH,
     PORTION_BYTES,
     Flow,
     answer_of,
     begin_tls,
     portions,
+    received_until,
+    refused_target,
 )
 from ledger.http.service.turns import Turns
-from ledger.http.wire.problems import INVALID, Kind, Problem
-from ledger.runtime.connections import (
-    HEAD_BYTES_MAX,
-    HEAD_SECONDS_MAX,
-    HEADERS_MAX,
-    STALL_SECONDS_MAX,
-    Connections,
-)
+from ledger.http.wire.problems import Kind, Problem
+from ledger.runtime.connections import HEAD_SECONDS_MAX, STALL_SECONDS_MAX, Connections
 
 HELD_BYTES_MAX = 1024 * 1024
-"""How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
-"""
+"""How much may come behind a request that waits for the answer before, or behind an answer that
+ends its connection; nothing of it is parsed."""
 TURN_BYTES = 16 * 1024
 """How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
-_FRAMING = frozenset({b"connection", b"proxy-connection"})
-_HEADER_BYTES = len(b": \r\n")
+_OF_CONNECTION = frozenset({b"connection", b"proxy-connection"})
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -116,10 +104,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._early = self._held = b""
         self._handshake: asyncio.Task[None] | None = None
         self._late_at = self._stalled_at = inf
-        self._is_open = self._is_resting = self._is_deaf = self._is_due = False
-        self._has_ended = False
-        self._is_in_head = True
-        self._head_bytes = self._fields = self._overhead = self._body_left = self._dropped = 0
+        self._is_open = self._is_resting = self._is_deaf = self._is_due = self._has_ended = False
+        self._sizes, self._dropped = RequestSizes(), 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and begin TLS, or take requests."""
@@ -268,12 +254,10 @@ class BoundedProtocol(HttpToolsProtocol):
         while start < min(len(data), TURN_BYTES) and not self.pipeline:
             if self._is_deaf or self.transport.is_closing():
                 return
-            least = 0 if self._is_in_head else CHUNKED_PIECE_BYTES_MIN
-            length = self._body_left or piece_length(data, start, least=least)
-            piece = data[start : start + min(length, PIECE_BYTES)]
-            self._overhead += len(piece)
+            piece = data[start : self._sizes.piece_end(data, start)]
+            self._sizes.take_piece(len(piece))
             start += self._feed(piece)
-            if self._overhead > HEAD_BYTES_MAX:
+            if self._sizes.is_overhead_long:
                 self._refuse(LONG_HEAD)
         if not self._is_deaf:
             self._held = data[start:]
@@ -296,15 +280,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request, whose head may begin while the one before it is answered."""
-        self._head_bytes = self._fields = 0
-        self._is_in_head = True
+        self._sizes.begin()
         if self._late_at == inf:
             self._wait(HEAD_SECONDS_MAX)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the target."""
-        self._count(len(url))
+        self._sizes.take_target(len(url))
+        self._check_head()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -313,21 +297,21 @@ class BoundedProtocol(HttpToolsProtocol):
         A trailer is no part of the head that was checked (RFC 9110, 6.5.1), and a proxy on the way
         checks and replaces headers alone.
         """
-        self._count(len(name) + len(value) + _HEADER_BYTES)
-        self._fields += 1
-        if self._fields > HEADERS_MAX:
-            self._count(HEAD_BYTES_MAX)
-        if self._is_in_head:
+        self._sizes.take_header(name, value)
+        self._check_head()
+        if self._sizes.is_in_head:
             super().on_header(name, value.rstrip(b" \t"))  # RFC 9110, 5.5
-        elif name.lower() in _FRAMING:  # the parser takes it all the same, and refuses the others
+        elif name.lower() in _OF_CONNECTION:  # the parser takes it, and refuses the others
             raise ValueError("a trailer says nothing of the connection (RFC 9110, 6.5.1)")
 
-    def _count(self, size: int) -> None:
-        """Count bytes of a head; raise ValueError if there are too many, so `_feed` refuses it."""
-        self._head_bytes += size
-        if self._head_bytes > HEAD_BYTES_MAX:
-            self._problem = LONG_HEAD
-            raise ValueError(self._problem.detail)
+    def _check_head(self) -> None:
+        if self._sizes.is_head_long:
+            self._stop(LONG_HEAD)
+
+    def _stop(self, problem: Problem) -> NoReturn:
+        """Stop the parser, so that `_feed` refuses the request."""
+        self._problem = problem
+        raise ValueError(problem.detail)
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers before; raise ValueError if it is refused."""
@@ -335,42 +319,26 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError("this is no proxy (RFC 9110, 9.3.6)")
         if self.parser.should_upgrade():
             return  # `_feed` gives the head to a parser anew
-        self._is_in_head = False
-        self._overhead = 0
         headers = dict(self.headers)
-        self._check_target(headers.get(b"host"))
-        self._body_left = int(headers.get(b"content-length", b"0"))
+        if (problem := refused_target(self.url, headers.get(b"host"))) is not None:
+            self._stop(problem)
+        self._sizes.end_head(headers.get(b"content-length", b"0"))
         self._wait(BODY_SECONDS_MAX)
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
         if self.pipeline:
             self._late_at = inf  # nothing more is parsed until its turn
 
-    def _check_target(self, host: bytes | None) -> None:
-        """Check what the application gets in parts; raise ValueError if it is refused."""
-        if len(self.url.partition(b"?")[0]) > PATH_BYTES_MAX:  # uvicorn decodes each code of it
-            self._problem = LONG_PATH
-            raise ValueError(self._problem.detail)
-        try:
-            check_target(
-                self.url.decode("latin-1"), None if host is None else host.decode("latin-1")
-            )
-        except InvalidInput as error:
-            self._problem = Problem(INVALID, str(error), NOT_APPLIED)
-            raise
-
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body; its frames may be as long as itself."""
-        self._overhead -= 2 * len(body)
-        self._body_left = max(0, self._body_left - len(body))
+        """Take a part of a body."""
+        self._sizes.take_body(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is whole: from now on its caller waits."""
         if self.parser.should_upgrade():
             return
-        self._overhead = self._body_left = 0
-        self._is_in_head = True  # of the next one
+        self._sizes.end()
         self._late_at = inf
         super().on_message_complete()
 
@@ -410,18 +378,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._connections.take(self)
             await self.flow.drain()
 
-        is_whole = False
-
-        async def receive_until_end() -> Any:
-            nonlocal is_whole
-            if not (is_whole and self._has_ended):
-                message: Any = await receive()
-            if is_whole and self._has_ended:
-                return {"type": "http.disconnect"}
-            is_whole = not message.get("more_body", False)
-            return message
-
-        await app(scope, receive_until_end, hand_over)
+        await app(scope, received_until(lambda: self._has_ended, receive), hand_over)
 
     def on_response_complete(self) -> None:
         """Go on with the next request, wait for one, or end the connection."""

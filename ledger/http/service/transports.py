@@ -5,15 +5,16 @@ And the problems that end a connection before the application sees a request.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ledger.core.errors import InvalidInput
 from ledger.http.service.answers import NOT_APPLIED
-from ledger.http.service.heads import PATH_BYTES_MAX
+from ledger.http.service.heads import PATH_BYTES_MAX, check_target
 from ledger.http.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Problem
 from ledger.runtime.connections import HEAD_BYTES_MAX, HEAD_SECONDS_MAX, HEADERS_MAX
 
@@ -155,6 +156,35 @@ async def begin_tls(
     if taking is not None and encrypted is not None and not transport.is_closing():
         taking.end()
     return encrypted
+
+
+def refused_target(url: bytes, host: bytes | None) -> Problem | None:
+    """Return why a request's target, which the application gets in parts, is refused."""
+    if len(url.partition(b"?")[0]) > PATH_BYTES_MAX:  # uvicorn decodes each code of it
+        return LONG_PATH
+    try:
+        check_target(url.decode("latin-1"), None if host is None else host.decode("latin-1"))
+    except InvalidInput as error:
+        return Problem(INVALID, str(error), NOT_APPLIED)
+    return None
+
+
+def received_until(
+    has_ended: Callable[[], bool], receive: Callable[[], Awaitable[Any]]
+) -> Callable[[], Awaitable[Any]]:
+    """Return what receives a request's body, and then that its caller sends nothing more."""
+    is_whole = False
+
+    async def receive_until_end() -> Any:
+        nonlocal is_whole
+        if not (is_whole and has_ended()):
+            message: Any = await receive()
+        if is_whole and has_ended():
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return receive_until_end
 
 
 def portions(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -7,9 +7,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import PlainTextResponse, Response
 
 from ledger.http.service.answers import CallRefused, answer
+from ledger.http.service.compression import StaticFile, file_answer
 from ledger.http.service.context import allow, context_of
 from ledger.http.service.openapi import probe, text
-from ledger.http.service.static import StaticFile, file_answer
 from ledger.http.wire.problems import KINDS, NOT_FOUND
 from ledger.runtime.threads import ThreadedCall
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from ledger.http.service.answers import CallRefused
-from ledger.http.service.static import StaticFile, file_answer
+from ledger.http.service.compression import StaticFile, file_answer
 from ledger.http.wire.problems import NOT_FOUND
 
 ROOT = "/"

@@ -15,8 +15,9 @@ from starlette.types import Receive, Scope, Send
 from support.serving import served
 from uvicorn.server import ServerState
 
-from ledger.http.service.heads import PATH_BYTES_MAX, PIECE_BYTES
+from ledger.http.service.heads import PATH_BYTES_MAX
 from ledger.http.service.protocol import HELD_BYTES_MAX, TURN_BYTES, BoundedProtocol
+from ledger.http.service.request_sizes import PIECE_BYTES
 from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES
 from ledger.http.service.turns import BEGUN_AT_ONCE, Turns
 from ledger.http.wire import schemas
