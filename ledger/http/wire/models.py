@@ -6,7 +6,7 @@ is written, without a check, and what was written is read, checked, and made the
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -105,29 +105,26 @@ class ValueModel(AnswerModel, Generic[Plain]):
 
     kind: ClassVar[Callable[..., Any]]
     _write: ClassVar[Callable[[Any], Fields]]
-    _reads: ClassVar[Mapping[str, _Way]]
-    """How the fields that are values are made so again."""
-    _renamed: ClassVar[Mapping[str, str]]
-    """By field the attribute that is called otherwise."""
-    _derived: ClassVar[frozenset[str]]
-    """The fields that the value is not made of."""
+    _read: ClassVar[Callable[[Any, Fields], Any]]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Note how the value is written, and made again."""
-        kinds = [kind for base in cls.__mro__ for kind in _arguments_of(base)]
+        """Compile how the value is written, and made again: loops would take twice as long."""
+        forms = [base for base in cls.__mro__ if issubclass(base, ValueModel)]
+        kinds = [kind for form in forms for kind in form.__pydantic_generic_metadata__["args"]]
         if not cls.model_fields:
             return
-        called = {name: _attribute(name, field) for name, field in cls.model_fields.items()}
-        ways = {name: _ways_of(_marks(field)) for name, field in cls.model_fields.items()}
-        given = {one.name for one in fields(kinds[0]) if one.init}
         cls.kind = kinds[0]
-        cls._write = _writer(called, {name: way.write for name, way in ways.items() if way.write})
-        cls._reads = {name: way.read for name, way in ways.items() if way.read}
-        cls._derived = frozenset(name for name, there in called.items() if there not in given)
-        cls._renamed = {
-            name: there for name, there in called.items() if there != name and there in given
-        }
+        arguments = {one.name for one in fields(kinds[0]) if one.init}
+        written, read, known = list[str](), list[str](), dict[str, Any]({"kind": cls.kind})
+        for name, field in cls.model_fields.items():
+            there, ways = _attribute(name, field), _ways_of((*field.metadata, field.annotation))
+            known |= {f"write_{name}": ways.write, f"read_{name}": ways.read}
+            written.append(f"{name!r}: {_expression(there, ways.write and f'write_{name}')}")
+            if there in arguments:
+                read.append(f"{there}={_expression(name, ways.read and f'read_{name}')}")
+        cls._write = eval(f"lambda value: {{{', '.join(written)}}}", known)  # noqa: S307 (of names in this package)
+        cls._read = eval(f"lambda value, others: kind({', '.join(read)}, **others)", known)  # noqa: S307 (the same)
 
     @classmethod
     def fields_of(cls, value: Plain) -> Fields:
@@ -135,27 +132,15 @@ class ValueModel(AnswerModel, Generic[Plain]):
         return cls._write(value)
 
     def to_value(self, **others: Any) -> Plain:
-        """Return the value that was written, with `others` that JSON has not, or not so."""
-        members = self.__dict__ | others
-        for name, read in self._reads.items():
-            if (held := members[name]) is not None:
-                members[name] = read(held)
-        for name in self._derived:
-            del members[name]
-        for name, there in self._renamed.items():
-            members[there] = members.pop(name)
-        value: Plain = self.kind(**members)
+        """Return the value that was written, with `others` that JSON has not."""
+        value: Plain = type(self)._read(self, others)  # noqa: SLF001 (no method)
         return value
 
 
-def _arguments_of(base: type) -> tuple[Any, ...]:
-    """Return what a class was made for from `ValueModel`."""
-    said: Mapping[str, Any] = getattr(base, "__pydantic_generic_metadata__", {})
-    return tuple(said.get("args", ()))
-
-
-def _marks(field: FieldInfo) -> tuple[object, ...]:
-    return (*field.metadata, field.annotation)
+def _expression(attribute: str, way: str | None) -> str:
+    """Return what takes an attribute of `value`, in a way if there is one and it is not None."""
+    held = f"value.{attribute}"
+    return f"None if (held := {held}) is None else {way}(held)" if way else held
 
 
 def _attribute(name: str, field: FieldInfo) -> str:
@@ -181,19 +166,3 @@ def _ways_of(marks: Iterable[object]) -> Ways:
 
 def _each(way: _Way, held: Iterable[Any]) -> tuple[object, ...]:
     return tuple(map(way, held))
-
-
-def _writer(called: Mapping[str, str], ways: Mapping[str, _Way]) -> Callable[[Any], Fields]:
-    """Return a function that writes a value's attributes as members, in `ways` where there are any.
-
-    It is compiled, as methods of a dataclass are: a loop takes twice as long.
-    """
-    members = [
-        f"{name!r}: None if (held := value.{there}) is None else ways_{name}(held)"
-        if name in ways
-        else f"{name!r}: value.{there}"
-        for name, there in called.items()
-    ]
-    known = {f"ways_{name}": way for name, way in ways.items()}
-    write: Callable[[Any], Fields] = eval(f"lambda value: {{{', '.join(members)}}}", known)  # noqa: S307 (of names in this package)
-    return write
