@@ -17,7 +17,6 @@ from lab.harness.processes import ManagedProcess
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 
-POLL_SECONDS = 0.05
 STOP_SECONDS_MAX = 15.0
 SCRAPE_SECONDS_MAX = 5.0
 _ANNOUNCED = re.compile(r"metrics on (http://\S+)")
@@ -27,21 +26,14 @@ class CompactorProcess(ManagedProcess):
     """A compactor and its metrics page."""
 
     async def metrics(self) -> Mapping[str, float]:
-        """Return the sum over all labels of each sample, and of each with its `kind` label.
+        """Return the sum over all labels of each sample.
 
         Raises:
             ProcessEnded: the compactor has ended by itself.
         """
-        url = await self._url()
-        return await anyio.to_thread.run_sync(_scrape, url)
-
-    async def _url(self) -> str:
-        """Return the address of the page once the log names it."""
-        while True:
-            self.check_running()
-            if found := _ANNOUNCED.search(self.log()):
-                return found[1]
-            await anyio.sleep(POLL_SECONDS)
+        url = await self.announced(_ANNOUNCED)
+        self.check_running()
+        return await anyio.to_thread.run_sync(_scrape, str(url))
 
 
 @asynccontextmanager
@@ -86,6 +78,4 @@ def _scrape(url: str) -> Mapping[str, float]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             sums[sample.name] += sample.value
-            if "kind" in sample.labels:
-                sums[f"{sample.name}:{sample.labels['kind']}"] += sample.value
     return sums

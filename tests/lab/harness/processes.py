@@ -1,6 +1,7 @@
 """Child processes of the laboratory: started, suspended, killed, restarted, spoken to in lines."""
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from ledger.core.errors import LedgerError
 
 LINE_BYTES_MAX = 1024 * 1024
 LOG_TAIL_CHARACTERS = 2_000
+POLL_SECONDS = 0.05
 
 
 class ProcessEnded(LedgerError):
@@ -221,13 +223,22 @@ class ManagedProcess:
             return None
         return int(figures.split()[1]) * resource.getpagesize()
 
-    def log(self) -> str:
-        """Return what it has written to standard error."""
-        return self._log.read_text(encoding="utf-8", errors="replace")
+    async def announced(self, pattern: re.Pattern[str]) -> str | None:
+        """Return what its standard error names since its start; None if it ends before."""
+        while (
+            found := pattern.search(self._said()[self._log_begins :].decode(errors="replace"))
+        ) is None:
+            with anyio.move_on_after(POLL_SECONDS):
+                await self.wait()
+                return None
+        return found[1]
 
     def last_words(self) -> str:
         """Return the end of its standard error."""
-        return self.log().strip()[-LOG_TAIL_CHARACTERS:]
+        return self._said().decode(errors="replace").strip()[-LOG_TAIL_CHARACTERS:]
+
+    def _said(self) -> bytes:
+        return self._log.read_bytes()
 
 
 def spare_cores() -> tuple[int | None, int | None]:

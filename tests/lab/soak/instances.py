@@ -9,10 +9,9 @@ import anyio
 from lab.harness.command import command_words
 from lab.harness.processes import ManagedProcess, ProcessEnded
 
-POLL_SECONDS = 0.05
 RESTART_SECONDS = 1.0
 """After a start that failed, as where the table could not be reached."""
-_ANNOUNCED = re.compile(rb"is served at http://127\.0\.0\.1:([0-9]+)")
+_ANNOUNCED = re.compile(r"is served at http://127\.0\.0\.1:([0-9]+)")
 
 
 @dataclass(slots=True)
@@ -63,11 +62,8 @@ class Instance(ManagedProcess):
     async def attend(self) -> None:
         """Wait until the instance listens, or its process has ended."""
         self.life = None
-        while (port := _announced(self._log, self._log_begins)) is None:
-            with anyio.move_on_after(POLL_SECONDS):
-                await self.wait()
-                return
-        self.life = Life(self.name, port)
+        if (port := await self.announced(_ANNOUNCED)) is not None:
+            self.life = Life(self.name, int(port))
 
     async def check_killed(self) -> None:
         """Wait for the end of the process; a start that failed is tried again.
@@ -86,11 +82,3 @@ class Instance(ManagedProcess):
             raise ProcessEnded(
                 f"{self.name} was asked to end, and did with status {status}: {self.last_words()}"
             )
-
-
-def _announced(log: Path, since: int) -> int | None:
-    """Return the port that a log names after so many bytes, if it does."""
-    with log.open("rb") as file:
-        file.seek(since)
-        found = _ANNOUNCED.search(file.read())
-    return None if found is None else int(found[1])
