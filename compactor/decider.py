@@ -17,9 +17,6 @@ from compactor.pass_terms import PassTerms
 from compactor.succession import PutAgain, Succession, succeed
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
 
-# The simulator's mutants replace `decide` and `succeed` here.
-__all__ = ["Decider", "RepeatedReasons", "plan_merge", "succeed"]
-
 _VERSION_BITS = 128
 REPEATS_MAX = 100_000
 """How many of them a process remembers; one that is forgotten is put once more, at a cost."""

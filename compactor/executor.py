@@ -21,9 +21,6 @@ from ledger.primitives.leases.lease import Lease
 from ledger.runtime.validity import signed_within
 from ledger.store.writes import Check
 
-# The simulator's mutants replace `apply` here.
-__all__ = ["Executor", "execute_plan"]
-
 
 class Executor:
     """Carries out the decisions of one pass."""

@@ -50,9 +50,6 @@ from ledger.primitives.leases.lease import Lease
 from ledger.runtime.tasks import run_all, sleep_or_stop
 from ledger.runtime.validity import signed_within
 
-# The simulator's mutants replace `observe` here.
-__all__ = ["MergePass", "not_led", "observe"]
-
 _WAIT_SECONDS_MIN = 0.001
 log = logging.getLogger(__name__)
 

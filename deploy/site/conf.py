@@ -58,8 +58,8 @@ SECTIONS = {
     "How to": ["ledger/docs/howto/README.md"],
     "Reference": ["ledger/docs/reference/README.md", "deploy/site/modules/*.rst"],
     "Operate": ["deploy/README.md", "deploy/runbooks/README.md"],
-    "Internals": ["ledger/docs/internals/README.md", "ledger/ARCHITECTURE.md"],
-    "Project": ["tests/*/**/README.md", ".github/*.md", "CHANGELOG.md"],
+    "Internals": ["ledger/docs/internals/README.md"],
+    "Project": ["tests/*/**/README.md", "tests/proof/RESULTS.md", ".github/*.md", "CHANGELOG.md"],
 }
 """The pages beside the front page, by heading. A page that is in none of them fails the build."""
 

@@ -31,7 +31,7 @@ from ledger.budgets.lost_stake import (
 from ledger.budgets.rights import Account, Rights, account_in, condition_of, rights_item, write_of
 from ledger.budgets.rights_items import read_local_rights, read_rights
 from ledger.budgets.rights_plan import create
-from ledger.budgets.rolling_limits import dated, has_returned, margin_of, roll_forward
+from ledger.budgets.rolling_limits import dated, has_returned, roll_forward
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.contract import NO_HOME, Terms
 from ledger.core.errors import ContractChangeRefused, InvalidInput
@@ -264,7 +264,7 @@ def _lost_accounts(
                 share=shares.get(account, Decimal(0)),
             ),
             regions.time(regions.terms.home),
-            margin=margin_of(regions.terms),
+            margin=regions.terms.rolling_margin,
         )
         for account in sorted(known)
         if account.region in lost and regions.terms.is_over(account.region, account.epoch)
@@ -387,7 +387,7 @@ def _counting(
     regions: RegionViews, base: Rights, spends: Iterable[SpendRecord]
 ) -> list[SpendRecord]:
     """Return the entries that still count: of a rolling limit those that have not come back."""
-    margin, now = margin_of(regions.terms), regions.time(regions.terms.home).least
+    margin, now = regions.terms.rolling_margin, regions.time(regions.terms.home).least
     return [spend for spend in spends if not has_returned(base, spend.id, now, margin=margin)]
 
 

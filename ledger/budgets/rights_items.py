@@ -24,7 +24,7 @@ from ledger.budgets.rights import (
     rights_of,
     write_of,
 )
-from ledger.budgets.rolling_limits import dated, margin_of, roll_forward
+from ledger.budgets.rolling_limits import dated, roll_forward
 from ledger.budgets.spend_record import View
 from ledger.core import keys
 from ledger.core.clock_offset import RegionTime
@@ -217,7 +217,7 @@ class ControlItems:
 
     def as_of_now(self, rights: Rights) -> Rights:
         """Return an item as of now: of a rolling limit, what has left the window is returned."""
-        return roll_forward(rights, self.time, margin=margin_of(self._settings.current.terms))
+        return roll_forward(rights, self.time, margin=self._settings.current.terms.rolling_margin)
 
     async def change(
         self,

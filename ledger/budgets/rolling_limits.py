@@ -29,17 +29,11 @@ from ledger.budgets.rights import Rights
 from ledger.core import amounts
 from ledger.core.budget_rules import BUCKETS
 from ledger.core.clock_offset import RegionTime
-from ledger.core.contract import Terms
 from ledger.core.ids import parse
 
 LASTING = 10**15
 """The bucket of what never comes back: what a lost account had passed on, and did not have."""
 _ZERO = Decimal(0)
-
-
-def margin_of(terms: Terms) -> float:
-    """Return how long after its window an amount is kept, in seconds."""
-    return terms.longest("retry_horizon") + 4 * terms.longest("clock_skew")
 
 
 def returned_by(rights: Rights, bucket: int, margin: float) -> float:

@@ -136,6 +136,14 @@ class Terms:
         return max(float(getattr(terms, name)) for terms in (self, *(self.either or ())))
 
     @property
+    def rolling_margin(self) -> float:
+        """How long after its window an amount of a rolling limit is kept, in seconds.
+
+        `ledger.budgets.rolling_limits` says why so long.
+        """
+        return self.longest("retry_horizon") + 4 * self.longest("clock_skew")
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The regions that may be written to."""
         return tuple(region for region in self.regions if region not in self.closed)

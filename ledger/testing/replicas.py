@@ -60,13 +60,17 @@ class Transit(NamedTuple):
 
 
 class Replicas(ABC):
-    """The replicas of one table; `in_flight` counts items that have not arrived yet."""
+    """The replicas of one table; `in_flight` counts items that have not arrived yet.
+
+    Once a world `is_over` its tasks unwind, and an observer judges nothing any more.
+    """
 
     def __init__(
         self, regions: Sequence[str], *, page_items_max: int = 1000, clock: Clock | None = None
     ) -> None:
         self.steps: int = 0
         self.in_flight: int = 0
+        self.is_over: bool = False
         self.observers: list[Observer] = []
         self.replicas: dict[str, Replica] = {
             name: self._replica(name, page_items_max=page_items_max, clock=clock)

@@ -1,8 +1,4 @@
-"""Every order of events in small cases: none is wrong, and each broken rule is found.
-
-The numbers of states are those of the model as it is: a change to the model or to the rules that
-was not meant to change what can happen shows in them.
-"""
+"""The model of merging: its keys, its bounds, and that it asks the production code."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,84 +7,13 @@ import pytest
 from proof.simulator.explorer.__main__ import app
 from proof.simulator.explorer.keys import Keys
 from proof.simulator.explorer.model import Model
-from proof.simulator.explorer.mutants import EARLY_MOVE, MUTANTS
+from proof.simulator.explorer.mutants import MUTANTS
 from proof.simulator.explorer.production import ProductionCode
 from proof.simulator.explorer.state import Case, State, doing_now
 from proof.simulator.explorer.walk import explore
-from support.tiers import with_slow
 from typer.testing import CliRunner
 
 from compactor import merge_plan
-
-SMALL = {
-    "one leader": (Case(entries=2), 334),
-    "two leaders, page by page": (Case(entries=1, leaders=2, paged=True), 4_154),
-    "two leaders, two entries": (Case(entries=2, leaders=2), 11_057),
-    "three regions": (Case(regions=3, entries=2), 2_192),
-    "three regions, two leaders": (Case(regions=3, entries=1, leaders=2), 7_569),
-    "plans in flight": (Case(entries=2, in_flight=1), 1_210),
-    "a reader of two pages": (Case(entries=2, reader=True), 3_177),
-    "home moves": (Case(entries=1, leaders=2, move=True, in_flight=1), 2_536),
-    "home moves too early": (
-        Case(entries=1, leaders=2, move=True, in_flight=1, mutant=EARLY_MOVE),
-        3_258,
-    ),
-    "one id in a net at most": (Case(entries=2, leaders=1, fold_max=1), 472),
-}
-SLOW = {"two leaders, two entries", "three regions, two leaders"}
-LARGE = {
-    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 104_489),
-    "four entries": (Case(entries=4, in_flight=1, paged=True, reader=True), 2_718_946),
-    "three regions, two leaders, two entries": (Case(regions=3, entries=2, leaders=2), 666_584),
-}
-LONG_STATES = 100_000
-"""More than that take half a minute and more."""
-TRACES = {
-    "one-transaction": 7,
-    "no-ids": 6,
-    "home-candidates": 16,
-    "home-gone": 16,
-    "early-deletes": 11,
-    "net-last": 15,
-    "no-condition": 17,
-    "no-hold": 13,
-}
-
-
-@pytest.mark.parametrize("name", with_slow(SMALL, slow=SLOW))
-def test_no_order_of_events_is_wrong(name: str) -> None:
-    """In every state each region counts what has reached it, once; and merging can be finished."""
-    case, states = SMALL[name]
-    explored = explore(case)
-    assert explored.wrong == ""
-    assert explored.is_whole
-    assert explored.finished > 0
-    assert explored.states == states
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long if states > LONG_STATES else ())
-        for name, (_, states) in LARGE.items()
-    ],
-)
-def test_no_order_of_events_is_wrong_in_larger_cases(name: str) -> None:
-    """The same over millions of states."""
-    case, states = LARGE[name]
-    explored = explore(case)
-    assert explored.wrong == ""
-    assert explored.states == states
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_each_broken_rule_is_found(name: str) -> None:
-    """With one rule broken, the walk ends with the shortest way to a wrong total."""
-    explored = explore(Case(entries=1).with_mutant(MUTANTS[name]))
-    assert "counts" in explored.wrong
-    assert len(explored.trace) == TRACES[name]
 
 
 @pytest.mark.slow
@@ -111,7 +36,9 @@ def test_a_net_that_loses_an_entry_is_found() -> None:
     """A net that counts less than the one before is wrong, even where no total shows it yet."""
     explored = explore(Case(entries=2, leaders=2, mutant=MUTANTS["no-condition"]))
     assert "a version is lost" in explored.wrong
-    assert len(explored.trace) < TRACES["no-condition"]
+    assert len(explored.trace) < len(
+        explore(Case(entries=1).with_mutant(MUTANTS["no-condition"])).trace
+    )
 
 
 def test_a_walk_can_be_bounded() -> None:
@@ -176,14 +103,6 @@ def test_the_command_prints_what_it_has_walked() -> None:
     assert result.return_value == 0
     assert "334 states" in result.output
     assert "no wrong total" in result.output
-
-
-def test_the_command_prints_a_readable_trace() -> None:
-    """A mutant's trace is numbered, in words, with what each region shows; found ends with 0."""
-    result = _run("--mutant", "one-transaction")
-    assert result.return_value == 0
-    assert "  7  the delete of a arrives in eu-west-1" in result.output
-    assert "WRONG: eu-west-1 counts a 0x; what has reached it: a" in result.output
 
 
 @pytest.mark.parametrize(

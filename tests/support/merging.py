@@ -18,7 +18,7 @@ from proof.simulator.auditor import Auditor
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor import decider, executor, merge_pass, pass_terms
+from compactor import merge_plan, observation, pass_terms, plan_execution
 from compactor.merge_plan import MergePlan
 from compactor.observation import CollectionViews
 from ledger.core.entry import entry_id, entry_item
@@ -265,17 +265,19 @@ class Walk:
             self.world.deliver()
 
     async def _observe(self) -> CollectionViews:
-        return await merge_pass.observe(self.world.replicas, PARTITION, home=HOME, clock=self.clock)
+        return await observation.observe(
+            self.world.replicas, PARTITION, home=HOME, clock=self.clock
+        )
 
     def _decide(self, seen: CollectionViews) -> MergePlan:
         self._versions += 1
         version = f"v{self._versions}"
-        return decider.plan_merge(
+        return merge_plan.plan_merge(
             seen.observation, self.rules, now=self.clock.now(), version=version
         )
 
     async def _act(self, leader: Leader, seen: CollectionViews, plan: MergePlan) -> None:
-        done = await executor.execute_plan(
+        done = await plan_execution.execute_plan(
             self.world.replicas[HOME],
             PARTITION,
             seen.observation.net,

@@ -39,6 +39,8 @@ KINDS = (
     (r"ledger/docs/howto/.*", Limits(500, you=8)),
     (r"ledger/docs/internals/README\.md", Limits(3_000)),
     (r"ledger/docs/reference/(commands|settings|errors|metrics|http)\.md", GENERATED),
+    (r"tests/proof/README\.md", Limits(800)),
+    (r"tests/proof/RESULTS\.md", GENERATED),
     (r"deploy/runbooks/.*", Limits(450, you=3)),
     (r"deploy/README\.md", Limits(3_000, you=3)),
     (r"deploy/permissions\.md", Limits(1_200, you=3)),

@@ -6,7 +6,8 @@
     python -m proof.simulator --replay 4711                 one seed again, with its trace
     python -m proof.simulator --having archive              worlds that archive alone
     python -m proof.simulator --mutant no-hold --seeds 200  one rule broken: must be caught
-    python -m proof.simulator --mutants --seeds 60          the table of ARCHITECTURE.md
+    python -m proof.simulator --mutants --seeds 60          which worlds catch each mutant
+    python -m proof.simulator --mutants --markdown          the table of RESULTS.md
 """
 
 import time
@@ -20,13 +21,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from proof import results as page
 from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
 from proof.simulator.forger import is_signed
 from proof.simulator.mutants import MUTANTS, run_mutant
-from proof.simulator.pool import results
+from proof.simulator.pool import first_caught, processes, results
 from proof.simulator.run import Result
 from proof.simulator.scenario import keeps_archive, keeps_periods
 
+TITLE = "Mutants of the simulator"
+HEADS = ("mutant", "rule", "what breaks without it", "seed", "check")
 TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100
 """Without a terminal for a progress bar, a line is printed every so many seeds."""
@@ -80,6 +84,10 @@ def main(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     mutant: Annotated[str, typer.Option(help=f"Break one rule: {', '.join(MUTANTS)}.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Run all; print a table.")] = False,
+    markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="Write which world catches each mutant into RESULTS.md."),
+    ] = False,
     having: Annotated[
         list[str] | None,
         typer.Option(help=f"Run only worlds that have this: {', '.join(FEATURES)}."),
@@ -97,6 +105,8 @@ def main(
         raise typer.BadParameter(
             f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", param_hint="--having"
         )
+    if markdown:
+        raise typer.Exit(_write_table([mutant] if mutant else [*MUTANTS], jobs))
     if mutants:
         raise typer.Exit(_break_each(first, seeds, jobs))
     if replay >= 0:
@@ -168,6 +178,27 @@ def _break_each(first: int, most: int, jobs: int) -> int:
             missed += not caught
             _print(f"| {mutant.rule} | {mutant.breaks} | {_needed(caught, seeds)} | `{name}` |")
     return missed
+
+
+def _write_table(names: Sequence[str], jobs: int) -> int:
+    """Write which world catches these mutants into `RESULTS.md`; return how many escape."""
+    with processes(jobs) as pool:
+        caught = dict(zip(names, pool.map(first_caught, names), strict=True))
+    known = page.rows_of(TITLE)
+    for name, result in caught.items():
+        known[name] = _row_of_mutant(name, result)
+    rows = [known[name] for name in MUTANTS if name in known]
+    lines = ["`python -m proof.simulator --mutants --markdown`", "", *page.table(HEADS, rows)]
+    page.write(TITLE, lines)
+    return sum(result is None for result in caught.values())
+
+
+def _row_of_mutant(name: str, result: Result | None) -> list[str]:
+    """Return the row of a mutant: rule, consequence, the world that catches it, by which check."""
+    mutant = MUTANTS[name]
+    seen = "**no world**" if result is None else str(result.seed)
+    check = "" if result is None or result.violation is None else result.violation.rule
+    return [f"`{name}`", mutant.rule, mutant.breaks, seen, check]
 
 
 def _needed(caught: list[int], seeds: Sequence[int]) -> str:

@@ -91,7 +91,6 @@ class Auditor:
         self.checks = 0
         self.reads = 0
         self.acknowledged = 0
-        self._is_over = False
         self._world = world
         self._found = found
         self._reached: dict[str, dict[str, dict[int, float]]] = {
@@ -211,16 +210,12 @@ class Auditor:
         self._refused.extend(changes)
 
     def fail(self, rule: str, text: str) -> None:
-        """Report a violation; only the first is kept, and none after the end."""
-        if self.violation is None and not self._is_over:
+        """Report a violation; only the first is kept, and none once the world unwinds."""
+        if self.violation is None and not self._world.is_over:
             self.violation = Violation(rule, text, self._world.time())
             self._world.note(lambda: f"*** {self.violation}")
             self._world.end_trace()
             self._found()
-
-    def end(self) -> None:
-        """Judge nothing any more: calls of processes that had crashed return as all unwinds."""
-        self._is_over = True
 
     def check_rest(self) -> None:
         """Check what must hold once everything has arrived and been merged: P2 and P4."""

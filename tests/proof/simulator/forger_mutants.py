@@ -1,16 +1,12 @@
 """Mutants of signed nets, and the code that they put in place of production code."""
 
-from ledger.administration import net_signer
-from ledger.core.entry import FAULT, Item, net_of
-from ledger.core.signatures import SIGNATURE, NetKeys
-from ledger.core.values import NetChange
+from ledger.core.entry import Item
 from ledger.store.port import Store
 from ledger.store.wrappers.net_signatures import NetSigningStore
 from proof.simulator import leaders
+from proof.simulator.edit import Edit
 from proof.simulator.forger import is_signed, keys_of
 from proof.simulator.mutant import Mutant
-
-_fault, _net_of = NetKeys.fault, net_of
 
 
 class TrustingStore(NetSigningStore):
@@ -27,29 +23,19 @@ def trusting(store: Store, seed: int, process: str) -> Store:
     return store if keys is None else TrustingStore(store, keys)
 
 
-def read_unsigned(self: NetKeys, item: Item) -> str | None:
-    """Trust what is not signed."""
-    return _fault(self, item) if SIGNATURE in item else None
-
-
-def read_any(self: NetKeys, item: Item) -> str | None:
-    """Trust whatever has a signature, right or wrong."""
-    return None if SIGNATURE in item else _fault(self, item)
-
-
-def of_anyone(item: Item) -> NetChange:
-    """Take a net without a signature for right when it is about to be signed."""
-    is_unsigned = SIGNATURE not in item
-    return _net_of({name: item[name] for name in item if not is_unsigned or name != FAULT})
-
-
 FORGER_MUTANTS = (
     Mutant(
         "net-unsigned",
         "where signatures are required a net without one is refused",
         "who may write entries, and has no key, writes totals",
         12,
-        ((NetKeys, "fault", read_unsigned),),
+        (
+            Edit(
+                "ledger.core.signatures:NetKeys.fault",
+                '"it has no signature" if self.required else None',
+                "None",
+            ),
+        ),
         worlds=is_signed,
     ),
     Mutant(
@@ -57,7 +43,13 @@ FORGER_MUTANTS = (
         "a net whose signature is wrong is refused",
         "the same",
         12,
-        ((NetKeys, "fault", read_any),),
+        (
+            Edit(
+                "ledger.core.signatures:NetKeys.fault",
+                "        name = signer_of(item)",
+                "        return None\n        name = signer_of(item)",
+            ),
+        ),
         worlds=is_signed,
     ),
     Mutant(
@@ -66,6 +58,7 @@ FORGER_MUTANTS = (
         "it signs what somebody else has made, and every reader counts it",
         24,
         ((leaders, "signing", trusting),),
+        first=2,
         worlds=is_signed,
     ),
     Mutant(
@@ -73,7 +66,14 @@ FORGER_MUTANTS = (
         "where signatures are required, `ledger table sign` signs what a former key signed alone",
         "the same, at the next change of keys",
         24,
-        ((net_signer, "net_of", of_anyone),),
+        (
+            Edit(
+                "ledger.administration.net_signer:NetSigner._net",
+                "net_of(item), key_of",
+                "net_of(item if SIGNATURE in item else bare), key_of",
+            ),
+        ),
+        first=4,
         worlds=is_signed,
     ),
 )

@@ -1,33 +1,9 @@
 """Mutants of the index, and the code that they put in place of production code."""
 
-from typing import Any
-
-from compactor import indexer
-from compactor.indexer import Indexer
-from ledger.core.entry import Key
-from ledger.core.index import IndexState, index_key
-from ledger.store.conditions import Condition, Has
+from proof.simulator.edit import Edit
 from proof.simulator.losses import is_lossy
 from proof.simulator.mutant import Mutant, worlds_from
 from proof.simulator.scenario import draw, keeps_index
-
-_folded = Indexer.folded
-
-
-def whatever_is_there(_state: IndexState) -> Condition:
-    """Replace an item whatever it says."""
-    return Has("generation")
-
-
-async def before_it_is_known(self: Indexer, *args: Any, is_applied: bool, **options: Any) -> None:
-    """Take a fold for applied, whatever became of it."""
-    del is_applied
-    await _folded(self, *args, is_applied=True, **options)
-
-
-def of_no_generation(partition: str, _generation: int) -> Key | None:
-    """Put the item of a collection under one key, whatever was lost."""
-    return index_key(partition, 1)
 
 
 def loses_a_home(seed: int) -> bool:
@@ -45,7 +21,14 @@ INDEX_MUTANTS = (
         "an index item is put in place of an older state, no other",
         "a process that slept between its fold and the index sets it back to what was before",
         40,
-        ((indexer, "not_newer", whatever_is_there),),
+        (
+            Edit(
+                "compactor.indexer:not_newer",
+                'Compares("count", "<=", count)',
+                'Compares("count", ">=", {"N": "0"})',
+            ),
+        ),
+        first=4,
         worlds=worlds_from(790, keeps_index),
     ),
     Mutant(
@@ -53,7 +36,7 @@ INDEX_MUTANTS = (
         "the index follows a fold that is known to be applied",
         "a fold that lost its race is in the index: a total that no net ever had",
         24,
-        ((Indexer, "folded", before_it_is_known),),
+        (Edit("compactor.indexer:Indexer.folded", " or not is_applied", ""),),
         worlds=keeps_index,
     ),
     Mutant(
@@ -61,7 +44,19 @@ INDEX_MUTANTS = (
         "each generation of the contract puts index items of its own",
         "what a lost home put with a stamp ahead outlives the next home's items in other regions",
         120,
-        ((indexer, "index_key", of_no_generation),),
+        (
+            Edit(
+                "compactor.indexer:Indexer.folded",
+                "index_key(partition, self._generation)",
+                "index_key(partition, 1)",
+            ),
+            Edit(
+                "compactor.indexer:Indexer.saw",
+                "index_key(partition, self._generation)",
+                "index_key(partition, 1)",
+            ),
+        ),
+        first=58,
         worlds=loses_a_home,
     ),
 )

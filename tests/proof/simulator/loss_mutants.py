@@ -1,8 +1,12 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
-from compactor import decider, home_takeover, pass_terms
-from ledger.contract import contract_writer
-from proof.simulator import loss_mutations as mutations
+from dataclasses import replace
+from datetime import datetime
+
+from compactor import decider
+from compactor.merge_plan import MergePlan, MergeRules, Observation
+from compactor.succession import Succession, newest_net, succeed
+from proof.simulator.edit import Edit
 from proof.simulator.losses import is_lossy
 from proof.simulator.mutant import Mutant, worlds_from
 from proof.simulator.scenario import draw
@@ -14,6 +18,23 @@ def takes_out(seed: int) -> bool:
     return loss is not None and loss.is_taken_out
 
 
+def in_place(
+    observation: Observation,
+    rules: MergeRules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
+) -> Succession:
+    """Overwrite the net of the lost home, in place of one of a new generation beside it."""
+    newest = newest_net(observation)
+    if newest is not None and newest.home != rules.home and newest.home not in observation.views:
+        fold = replace(newest, version=version, home=rules.home)
+        return Succession(plan=MergePlan(fold=fold))
+    same = replace(rules, generation=1)
+    return succeed(observation, same, now=now, version=version, upto=upto)
+
+
 LOSS_MUTANTS = (
     Mutant(
         "taken-while-listed",
@@ -21,9 +42,14 @@ LOSS_MUTANTS = (
         "what is merged without it is deleted in it before the net arrives",
         40,
         (
-            (home_takeover, "check_removed", mutations.removed_at_once),
-            (pass_terms, "check_replicas", mutations.any_replicas),
+            Edit(
+                "compactor.home_takeover:check_removed",
+                "[name for name in lost if name in listed]",
+                "[]",
+            ),
+            Edit("compactor.checks:check_replicas", "if described is None", "if True"),
         ),
+        first=23,
         worlds=is_lossy,
     ),
     Mutant(
@@ -31,7 +57,8 @@ LOSS_MUTANTS = (
         "an entry that only some of the remaining regions got from a lost one is put again",
         "regions differ for ever",
         40,
-        ((decider, "succeed", mutations.no_again),),
+        (Edit("compactor.succession:succeed", "copies=copies)", "copies=copies, again=())"),),
+        first=5,
         worlds=is_lossy,
     ),
     Mutant(
@@ -39,7 +66,7 @@ LOSS_MUTANTS = (
         "a named entry that home no longer shows is deleted through each region that does",
         "a delete of the lost home that did not arrive everywhere is never made up for",
         40,
-        ((decider, "succeed", mutations.deletes_at_home),),
+        (Edit("compactor.succession:_deletes", " or key not in at_home", ""),),
         worlds=is_lossy,
     ),
     Mutant(
@@ -47,7 +74,8 @@ LOSS_MUTANTS = (
         "a net of a lost home is never overwritten: its successor is of the next generation",
         "a late write of the lost home, whose stamps were ahead, replaces the successor",
         40,
-        ((decider, "succeed", mutations.in_place),),
+        ((decider, "succeed", in_place),),
+        first=12,
         worlds=is_lossy,
     ),
     Mutant(
@@ -55,7 +83,18 @@ LOSS_MUTANTS = (
         "nets of older generations are deleted once the new one is committed",
         "all that they count vanishes where the new one has not arrived",
         160,
-        ((decider, "succeed", mutations.outdated_at_once),),
+        (
+            Edit(
+                "compactor.succession:_succeed",
+                "        return Succession(plan=plan, waits=plan.waits)\n",
+                "        views = observation.views.items()\n"
+                "        old = {region: tuple(map(keys.net_sort_key, view.outdated)) for "
+                "region, view in views}\n"
+                "        deletes = {region: found for region, found in old.items() if found}\n"
+                "        return Succession(plan=plan, deletes=deletes, waits=plan.waits)\n",
+            ),
+        ),
+        first=11,
         worlds=is_lossy,
     ),
     Mutant(
@@ -63,7 +102,13 @@ LOSS_MUTANTS = (
         "ids that a lost region may have written are remembered for a day",
         "a repeat of the write, late and with a stamp ahead, brings the entry back: counted twice",
         60,
-        ((pass_terms, "rules_of", mutations.forget_at_once),),
+        (
+            Edit(
+                "compactor.pass_terms:rules_of",
+                "None if terms.given_up_at is None else terms.given_up_at + skew",
+                "None",
+            ),
+        ),
         worlds=worlds_from(530, is_lossy),
     ),
     Mutant(
@@ -71,7 +116,14 @@ LOSS_MUTANTS = (
         "a region that is taken out counts as lost: what it wrote may have arrived in part",
         "an entry that one region got from it stays there alone: regions differ for ever",
         60,
-        ((contract_writer, "parted", mutations.parted_in_silence),),
+        (
+            Edit(
+                "ledger.core.contract:parted",
+                "    return replace",
+                "    return terms\n    return replace",
+            ),
+        ),
+        first=17,
         worlds=takes_out,
     ),
 )

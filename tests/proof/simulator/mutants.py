@@ -10,30 +10,20 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from compactor import (
-    checks,
-    decider,
-    executor,
     merge_pass,
     merge_plan,
     observation,
-    pass_terms,
-    slices,
 )
-from compactor.own_folds import OwnFold
-from ledger.contract import contract_writer, view
 from ledger.core import contract_item, keys
-from ledger.reads import collection, reader
-from ledger.runtime.clock import ElapsedTime
 from ledger.settings import Settings
-from ledger.writes import bulk_write, planner, sender, writer
-from ledger.writes import entry_plan as planning
-from ledger.writes.entry_plan import PlannedEntry
-from ledger.writes.sender import EachSending, Sender
+from ledger.writes import bulk_write
+from ledger.writes.sender import Sender
 from proof.simulator import mutations, run
 from proof.simulator.archive_mutants import ARCHIVE_MUTANTS
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
 from proof.simulator.clock_mutants import CLOCK_MUTANTS
 from proof.simulator.correction_mutants import CORRECTION_MUTANTS
+from proof.simulator.edit import Edit
 from proof.simulator.forger_mutants import FORGER_MUTANTS
 from proof.simulator.index_mutants import INDEX_MUTANTS
 from proof.simulator.limit_mutants import LIMIT_MUTANTS
@@ -45,6 +35,19 @@ from proof.simulator.store import SimStore
 from proof.simulator.stranger import is_strange
 from proof.simulator.terms import is_contracted
 
+NO_HOLD = (
+    Edit(
+        "compactor.merge_pass:MergePass._look",
+        "observed.at + self._terms.settings.observation_delay",
+        "observed.at",
+    ),
+    Edit(
+        "compactor.merge_pass:MergePass._look_at_nets",
+        " + self._terms.settings.observation_delay",
+        "",
+    ),
+)
+PUT_ANY_TIME = Edit("ledger.writes.entry_plan:PlannedEntry.put", ", not_after=self.latest", "")
 _MUTANTS = (
     Mutant(
         "one-transaction",
@@ -52,8 +55,21 @@ _MUTANTS = (
         "deletes and net reach other regions item by item: totals there are wrong meanwhile",
         8,
         (
-            (decider, "plan_merge", mutations.one_transaction_decide),
-            (executor, "execute_plan", mutations.one_transaction_apply),
+            Edit(
+                "compactor.merge_plan:plan_merge",
+                "        deletes=deletes,\n        fold=fold,",
+                "        deletes=candidates,\n        fold=fold,",
+            ),
+            Edit(
+                "compactor.plan_execution:execute_plan",
+                "    deleted = await _delete(",
+                "    if plan.fold is not None:\n"
+                "        from ledger.store.writes import Delete\n"
+                "        put = Put(net_item(plan.fold, partition), condition=_still(net))\n"
+                "        deletes = [Delete((partition, key)) for key in plan.deletes]\n"
+                "        return PlanResult(0, await store.transact([*fence, put, *deletes]))\n"
+                "    deleted = await _delete(",
+            ),
         ),
     ),
     Mutant(
@@ -79,7 +95,13 @@ _MUTANTS = (
         "the net names the entries that it counts, as long as they may be visible",
         "a region shows an entry beside the net that counts it: counted twice",
         8,
-        ((decider, "plan_merge", mutations.no_ids_decide),),
+        (
+            Edit(
+                "compactor.merge_plan:plan_merge",
+                "    if rule is not None:\n",
+                "    fold = replace(fold, merged=())\n    if rule is not None:\n",
+            ),
+        ),
     ),
     Mutant(
         "net-first",
@@ -89,7 +111,7 @@ _MUTANTS = (
         (
             (keys, "NET_PREFIX", "!net#"),
             (keys, "_NET", re.compile(r"!net#([0-9]{4})")),
-            (merge_pass.MergePass, "__init__", mutations.no_hold(merge_pass.MergePass.__init__)),
+            *NO_HOLD,
         ),
     ),
     Mutant(
@@ -98,7 +120,11 @@ _MUTANTS = (
         "a leader that stalls between two pages sees entries that others merge, delete and forget"
         " meanwhile, then the net that counts them, and merges them again",
         120,
-        ((merge_pass, "observe", mutations.net_last),),
+        (
+            (merge_pass, "observe", mutations.net_last),
+            (observation, "observe", mutations.net_last),
+        ),
+        first=5,
     ),
     Mutant(
         "unseen-region",
@@ -106,14 +132,25 @@ _MUTANTS = (
         "an id is forgotten while a region that was not observed still shows, or has yet to get,"
         " its entry: counted twice there",
         120,
-        ((merge_pass, "observe", mutations.unseen_region),),
+        (
+            Edit(
+                "compactor.observation:observe",
+                "    began = clock.now()\n",
+                "    began = clock.now()\n"
+                "    seen = [home, *[*stores][:-1]]\n"
+                "    stores = {region: store for region, store in stores.items() if region "
+                "in seen}\n",
+            ),
+        ),
+        first=3,
     ),
     Mutant(
         "short-views",
         "a visit reads as far as the newest id that the net names",
         "an id is forgotten although its entry is visible further on: counted twice",
         120,
-        ((observation, "_enough", mutations.short_view),),
+        (Edit("compactor.observation:_enough", "max(upto, str(net.merged[-1]))", 'upto and ""'),),
+        first=3,
     ),
     Mutant(
         "no-hold",
@@ -121,14 +158,22 @@ _MUTANTS = (
         "a reader between two pages, or of a replica that is behind, sees an entry and then a net"
         " that no longer names it",
         120,
-        ((merge_pass.MergePass, "__init__", mutations.no_hold(merge_pass.MergePass.__init__)),),
+        NO_HOLD,
+        first=2,
     ),
     Mutant(
         "no-read-max",
         "a read that takes longer than `read_deadline` starts again",
         "the same, however long the hold",
         120,
-        ((collection, "_read_once", mutations.read_on),),
+        (
+            Edit(
+                "ledger.reads.collection:_read_once",
+                "elapsed.seconds() - started > read_deadline",
+                "elapsed.seconds() < started",
+            ),
+        ),
+        first=42,
     ),
     Mutant(
         "suspended-clock",
@@ -136,7 +181,14 @@ _MUTANTS = (
         "a reader that is suspended between two pages takes no time by a monotonic clock that"
         " stops, and sees an entry and then a net that no longer names it",
         120,
-        ((ElapsedTime, "seconds", mutations.trusting_monotonic),),
+        (
+            Edit(
+                "ledger.runtime.clock:ElapsedTime.seconds",
+                "        monotonic, wall =",
+                "        return self._clock.monotonic()\n        monotonic, wall =",
+            ),
+        ),
+        first=45,
     ),
     Mutant(
         "one-look",
@@ -144,35 +196,65 @@ _MUTANTS = (
         "changes that come between the pages and shards of one look: a later one is counted, an"
         " earlier one is not",
         120,
-        ((reader, "_agree", mutations.agree_always),),
+        (
+            Edit(
+                "ledger.reads.reader:_agree",
+                "(one.value, one.changes) == (other.value, other.changes)",
+                "True",
+            ),
+        ),
+        first=20,
     ),
     Mutant(
         "early-deletes",
         "entries are deleted once their net is committed",
         "an entry vanishes in a region that has not got the net yet",
         120,
-        ((decider, "plan_merge", mutations.early_deletes_decide),),
+        (
+            Edit(
+                "compactor.merge_plan:plan_merge",
+                'return MergePlan(waits="not committed")',
+                "at_home = observation.views[rules.home].sort_keys\n"
+                "        return MergePlan(tuple(key for key in named_by(net) if key in at_home))",
+            ),
+        ),
+        first=7,
     ),
     Mutant(
         "own-at-once",
         "the same of what a process folded last: once every region shows that very net",
         "the same",
         120,
-        ((OwnFold, "is_committed", mutations.committed_at_once),),
+        (
+            Edit(
+                "compactor.own_folds:OwnFold.is_committed",
+                "all(stamp_of(net) == self.stamp for net in nets.values())",
+                "True",
+            ),
+        ),
+        first=13,
     ),
     Mutant(
         "slices-of-the-dead",
         "what a process led that is gone is taken by the others",
         "its collections are not merged any more",
         24,
-        ((slices, "is_free", mutations.is_given_up),),
+        (
+            Edit(
+                "compactor.slices:is_free",
+                " or (one.owner != HEAD and one.owner not in members)",
+                "",
+            ),
+        ),
+        first=4,
     ),
     Mutant(
         "candidates-at-home",
         "candidates are visible in all regions (not only at home)",
         "an entry that reaches a region after the net forgot its id counts twice there",
         120,
-        ((decider, "plan_merge", mutations.home_candidates_decide),),
+        (Edit("compactor.merge_plan:_agreed", ".alike(observation.views.values())", ".alike(())"),),
+        first=22,
     ),
     Mutant(
         "any-region",
@@ -180,20 +262,28 @@ _MUTANTS = (
         "the same",
         120,
         ((merge_plan, "_candidates", mutations.any_region_candidates),),
+        first=4,
     ),
     Mutant(
         "gone-at-home",
         "an id is forgotten once its entry is gone in all regions (not only at home)",
         "where the delete is late the entry counts twice",
         120,
-        ((decider, "plan_merge", mutations.home_gone_decide),),
+        (
+            Edit(
+                "compactor.merge_plan:plan_merge",
+                "_visible(named, observation.views)",
+                "_visible(named, {rules.home: home})",
+            ),
+        ),
     ),
     Mutant(
         "no-settle",
         "an entry is merged once older than `settle`",
         "a retry, or a request in flight, puts an entry back that was merged and forgotten",
         120,
-        ((pass_terms, "rules_of", mutations.unsettled_rules),),
+        (Edit("compactor.pass_terms:rules_of", "settle=settings.settle", "settle=0.0"),),
+        first=2,
     ),
     Mutant(
         "short-life",
@@ -201,6 +291,7 @@ _MUTANTS = (
         "a request that is held up puts an entry back that was merged and forgotten",
         120,
         ((run, "draw", mutations.believing_short_life),),
+        first=6,
     ),
     Mutant(
         "clock-unmeasured",
@@ -208,9 +299,18 @@ _MUTANTS = (
         "a compactor that is ahead merges and forgets what may still be put again",
         120,
         (
-            (checks, "check_offset", mutations.unmeasured),
-            (writer, "check_offset", mutations.unmeasured),
+            Edit(
+                "compactor.checks:check_clock",
+                "check_offset(store.clock_offset, skew=skew, region=region)",
+                "del region, store",
+            ),
+            Edit(
+                "ledger.writes.writer:Writer.check_clock",
+                "check_offset(self._store.clock_offset, skew=skew, region=self._store.region)",
+                "del skew",
+            ),
         ),
+        first=8,
     ),
     Mutant(
         "no-horizon",
@@ -218,24 +318,42 @@ _MUTANTS = (
         "the same, however long `settle` is",
         120,
         (
-            (planning, "check_horizon", mutations.no_horizon),
-            (sender, "latest_repeat", mutations.never),
-            (PlannedEntry, "put", property(mutations.put_any_time)),
+            Edit(
+                "ledger.writes.entry_plan:check_horizon",
+                "if age > settings.retry_horizon",
+                "if False",
+            ),
+            Edit(
+                "ledger.writes.entry_plan:latest_repeat",
+                "min(change.latest for change in planned)",
+                "min(change.latest for change in planned) + timedelta(days=99)",
+            ),
+            PUT_ANY_TIME,
         ),
+        first=2,
     ),
     Mutant(
         "signed-any-time",
         "no request is sent whose signature is later than the retry horizon",
         "the same, by a writer that freezes between its look at the clock and its request",
         120,
-        ((PlannedEntry, "put", property(mutations.put_any_time)),),
+        (PUT_ANY_TIME,),
+        first=6,
     ),
     Mutant(
         "one-for-all",
         "of several conditional puts in one request each has an outcome of its own",
-        "a change that was throttled, or lost, is taken for written: not counted",
+        "a change that was throttled, or lost, is treated as written: not counted",
         120,
-        ((EachSending, "settled", mutations.settled_together),),
+        (
+            Edit(
+                "ledger.writes.sender:EachSending.settled",
+                "        taken = []\n",
+                "        taken = []\n"
+                "        answer = [Applied()] * len(sent) if Applied() in answer else answer\n",
+            ),
+        ),
+        first=13,
     ),
     Mutant(
         "shards-of-today",
@@ -243,23 +361,46 @@ _MUTANTS = (
         "a retry after the shards have grown puts its change into another shard: counted twice",
         120,
         (
-            (planner, "plan_entry", mutations.plan_by_today),
-            (planner, "replan", mutations.replan_by_today),
+            Edit(
+                "ledger.writes.entry_plan:plan_entry",
+                "_shards_keyed(counter, made.at, settings)",
+                "settings.shards_now(counter, now)",
+            ),
+            Edit(
+                "ledger.writes.entry_plan:replan",
+                "    if shard is None:\n"
+                "        shards = _shards_keyed(entry.counter, entry_id.at, settings)\n",
+                "    if True:\n        shards = settings.shards_now(entry.counter, now)\n",
+            ),
         ),
+        first=36,
     ),
     Mutant(
         "no-version",
         "a net is put in place of the version observed, no other",
         "two leaders fold on the same net, and one fold is lost",
         120,
-        ((executor, "execute_plan", mutations.unconditional_apply),),
+        (
+            Edit(
+                "compactor.plan_execution:execute_plan",
+                "condition=_still(net), replaces_bytes=before)\n    if net is not None:\n",
+                "replaces_bytes=before)\n    if False:\n",
+            ),
+        ),
+        first=3,
     ),
     Mutant(
         "bad-stops",
         "a collection with an item that cannot be counted is left as it is, and a pass goes on",
         "one bad item stops all merging",
         8,
-        ((merge_pass.MergePass, "_quarantine", mutations.quarantine_all),),
+        (
+            Edit(
+                "compactor.merge_pass:MergePass._quarantine",
+                "        self._metrics.error(error)\n",
+                "        self._stop = anyio.Event()\n        self._stop.set()\n",
+            ),
+        ),
         worlds=is_strange,
     ),
     Mutant(
@@ -268,7 +409,14 @@ _MUTANTS = (
         " every region shows it)",
         "a request of the longer retry horizon lands after the shorter `settle`: counted twice",
         40,
-        ((contract_writer, "is_waited", mutations.no_wait),),
+        (
+            Edit(
+                "ledger.core.contract:is_waited",
+                "now - looked_at > seconds_to_wait(old, new, contract_life=contract_life)",
+                "True",
+            ),
+        ),
+        first=6,
         worlds=is_contracted,
     ),
     Mutant(
@@ -277,6 +425,7 @@ _MUTANTS = (
         "the same, and reads that take longer than those who know only the old terms hold",
         40,
         ((contract_item, "stricter", mutations.newer_terms),),
+        first=6,
         worlds=is_contracted,
     ),
     Mutant(
@@ -284,7 +433,14 @@ _MUTANTS = (
         "nothing is signed under a view of the contract that is too old",
         "a process that froze repeats or reads by terms that no other obeys any more",
         90,
-        ((view, "Validity", mutations.EndlessValidity),),
+        (
+            Edit(
+                "ledger.core.contract:Validity.of_read",
+                "at + timedelta(seconds=contract_life), elapsed + contract_life",
+                "at + timedelta(days=99), elapsed + 1e7",
+            ),
+        ),
+        first=4,
         worlds=is_contracted,
     ),
     Mutant(
@@ -295,8 +451,9 @@ _MUTANTS = (
         40,
         (
             (Settings, "under", mutations.own_terms),
-            (Settings, "check_agrees", mutations.agree_with_any),
+            Edit("ledger.settings.model:Settings.check_agrees", "in CONTRACTED", "in ()"),
         ),
+        first=4,
         worlds=is_contracted,
     ),
 )

@@ -1,21 +1,17 @@
 """Mutants of sums by period, and the code that they put in place of production code."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from ledger.core import ids
-from ledger.core.periods import Axis, Borders, PeriodRule, Periods
 from ledger.reads.collection import CollectionRead, read_net
 from ledger.reads.reader import Reader
 from ledger.settings import Settings
+from proof.simulator.edit import Edit
 from proof.simulator.mutant import Mutant
 from proof.simulator.scenario import keeps_periods
 
-_folded, _shard = Periods.folded, Reader._shard  # noqa: SLF001
+_shard = Reader._shard  # noqa: SLF001
 
 
 async def read_apart(
@@ -39,22 +35,6 @@ async def read_apart(
     return found
 
 
-def folded_now(
-    self: Periods,
-    changes: Sequence[tuple[str, str | None, Decimal]],
-    rule: PeriodRule,
-    now: datetime,
-) -> Periods:
-    """Count entries in the period of their fold."""
-    key = ids.earliest(now)
-    return _folded(self, [(key, None, change) for _, _, change in changes], rule, now)
-
-
-def behind_unmoved(self: Axis, borders: Borders, _zone: str) -> Axis:
-    """Move the borders alone, and leave the sums as they are."""
-    return replace(self, borders=self.borders.later(borders))
-
-
 PERIOD_MUTANTS = (
     Mutant(
         "periods-apart",
@@ -69,7 +49,15 @@ PERIOD_MUTANTS = (
         "a change counts in the period of its id, or its date (not in that of its fold)",
         "what is merged later is in a later period",
         24,
-        ((Periods, "folded", folded_now),),
+        (
+            Edit(
+                "ledger.core.periods:Periods.folded",
+                "        borders = Borders.of(rule, now)\n",
+                "        borders = Borders.of(rule, now)\n"
+                "        changes = [(ids.earliest(now), None, change) for _, _, change in "
+                "changes]\n",
+            ),
+        ),
         worlds=keeps_periods,
     ),
     Mutant(
@@ -77,7 +65,14 @@ PERIOD_MUTANTS = (
         "what has aged behind a border is put together by the write that moves it",
         "changes of one hour are partly in its sum, partly in that of its day",
         80,
-        ((Axis, "behind", behind_unmoved),),
+        (
+            Edit(
+                "ledger.core.periods:Axis.behind",
+                "Axis(later).added(moved)",
+                "replace(self, borders=later)",
+            ),
+        ),
+        first=12,
         worlds=keeps_periods,
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
-from proof.simulator.mutants import run_mutant
+from proof.simulator.mutants import MUTANTS, run_mutant
 from proof.simulator.run import Result
 
 CHUNK_SEEDS = 4
@@ -31,11 +31,12 @@ def processes(jobs: int = 0) -> ProcessPoolExecutor:
     )
 
 
-def caught_at(mutant: str, seeds: Iterable[int]) -> int | None:
-    """Return the first of these seeds that catches a mutant; None if none does."""
-    for seed in seeds:
-        if run_mutant(seed, mutant=mutant).is_caught:
-            return seed
+def first_caught(mutant: str, seeds: Iterable[int] = ()) -> Result | None:
+    """Return the run of the first of these seeds, or of its own, that catches a mutant."""
+    for seed in seeds or MUTANTS[mutant].seeds_by_turn():
+        result = run_mutant(seed, mutant=mutant)
+        if result.is_caught:
+            return result
     return None
 
 

@@ -100,7 +100,6 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)
         await ended.wait()
-        auditor.end()
         world.end()
         tasks.cancel_scope.cancel()
     return Result(

@@ -85,7 +85,6 @@ class World(Replicas):
         self.lag = facts.lag
         self.staleness = facts.staleness
         self.is_healed = False
-        self.is_over = False
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.at_end: list[Callable[[], None]] = []
         self.down: set[str] = set()

@@ -144,7 +144,7 @@ def test_a_rule_that_cannot_be_kept_is_refused(rule: dict[str, str], message: st
 def test_the_margin_is_the_retry_horizon_and_four_times_the_skew() -> None:
     """`tests/property/test_rolling.py` shows why not less."""
     terms = MemoryGlobalTable().settings.terms
-    assert rolling_limits.margin_of(terms) == terms.retry_horizon + 4 * terms.clock_skew
+    assert terms.rolling_margin == terms.retry_horizon + 4 * terms.clock_skew
 
 
 def test_a_hold_gives_back_until_its_entry_leaves_the_window() -> None:

@@ -17,7 +17,7 @@ from compactor.context import MergeContext
 from compactor.merge_plan import MergePlan
 from compactor.metrics import CompactorMetrics
 from compactor.observation import lease_name
-from compactor.plan_execution import PlanResult
+from compactor.plan_execution import PlanResult, execute_plan
 from compactor.report import CompactorReport
 from compactor.slice_share import HeartbeatWatches, SliceShare
 from compactor.slices import (
@@ -195,7 +195,7 @@ async def test_each_merges_its_own_slices_and_all_is_merged(
 
     Each fold, and what prunes a net, checks the slice beside the lease.
     """
-    checks, applied = list[int](), executor.execute_plan
+    checks, applied = list[int](), execute_plan
 
     async def apply(
         home: Store, partition: str, net: NetChange, plan: MergePlan, *, fence: Sequence[Check]

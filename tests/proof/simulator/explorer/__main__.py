@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ledger.core.errors import InvalidInput
 from ledger.runtime import command_line
 from ledger.runtime.command_options import spread_options
+from proof.simulator.explorer.cases import CATALOGUE
+from proof.simulator.explorer.listing import check_name
 from proof.simulator.explorer.mutants import MUTANTS
 from proof.simulator.explorer.state import Case
 from proof.simulator.explorer.walk import STATES_MAX, Explored, explore
@@ -43,10 +44,16 @@ def main(
     options: CaseOptions,
     mutant: Annotated[str, typer.Option(help=f"Break a rule: {', '.join(MUTANTS)}.")] = "",
     states_max: Annotated[int, typer.Option(min=1)] = STATES_MAX,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Explore all cases; write the tables of RESULTS.md.")
+    ] = False,
+    large: Annotated[bool, typer.Option("--large", help="The large cases, too.")] = False,
 ) -> int:
     """Explore every order of events of a small case, or show what a mutant breaks."""
-    if mutant and mutant not in MUTANTS:
-        raise InvalidInput(f"--mutant must be one of {', '.join(MUTANTS)}, got {mutant!r}")
+    check_name(mutant, MUTANTS, "--mutant")
+    if markdown:
+        CATALOGUE.write_results(with_large=large)
+        return 0
     case, console = options.case(), Console()
     if mutant:
         case = replace(case, entries=1).with_mutant(MUTANTS[mutant])

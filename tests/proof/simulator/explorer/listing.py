@@ -1,27 +1,22 @@
-"""The command of a set of cases and mutants: their counts, or the trace of one mutant."""
+"""The command of a set of cases and mutants: their counts, the trace of one, or their tables."""
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from ledger.core.errors import InvalidInput
-from proof.simulator.explorer.walk import Explored, Walkable, walk_through
+from proof.simulator.explorer.catalogue import Catalogue
+from proof.simulator.explorer.walk import Explored
 
-Models = Mapping[str, Callable[[], Walkable[Any]]]
 
-
-def command(
-    cases: Models, mutants: Models, *, about: str, large: Models = MappingProxyType({})
-) -> typer.Typer:
+def command(catalogue: Catalogue, *, about: str) -> typer.Typer:
     """Return a command that explores each of these cases, or what each mutant breaks.
 
-    `large` cases take minutes: they are explored by name, or by `--large`. It ends with 1 if a case
-    is wrong, or a mutant is not found.
+    It ends with 1 if a case is wrong, or a mutant is not found.
     """
-    all_cases = {**cases, **large}
+    cases, mutants = catalogue.all_cases, catalogue.mutants
     app = typer.Typer(add_completion=False, help=about)
 
     @app.command()
@@ -34,19 +29,29 @@ def command(
             str, typer.Option(help=f"Show the trace of one: {', '.join(mutants)}.")
         ] = "",
         of_large: Annotated[
-            bool, typer.Option("--large", help="Explore the large cases, too.", hidden=not large)
+            bool,
+            typer.Option(
+                "--large", help="Explore the large cases, too.", hidden=not catalogue.large
+            ),
         ] = False,
-        only: Annotated[str, typer.Option(help=f"One case: {', '.join(all_cases)}.")] = "",
+        only: Annotated[str, typer.Option(help=f"One case: {', '.join(cases)}.")] = "",
+        markdown: Annotated[
+            bool, typer.Option("--markdown", help="Explore all; write the tables of RESULTS.md.")
+        ] = False,
     ) -> int:
         """Explore every case in every order of events, or show what mutants break."""
-        _check(mutant, mutants, "--mutant")
-        _check(only, all_cases, "--only")
-        models = mutants if of_mutants or mutant else all_cases if of_large or only else cases
+        check_name(mutant, mutants, "--mutant")
+        check_name(only, cases, "--only")
+        if markdown:
+            catalogue.write_results(with_large=of_large)
+            return 0
+        breaks = bool(of_mutants or mutant)
+        names = mutants if breaks else cases if of_large else catalogue.cases
         chosen = mutant or only
         failed = 0
-        for name in [chosen] if chosen else list(models):
-            explored = walk_through(models[name]())
-            failed += bool(explored.wrong) != (models is mutants)
+        for name in [chosen] if chosen else names:
+            explored = (catalogue.break_rule if breaks else catalogue.explore)(name)
+            failed += bool(explored.wrong) != breaks
             for line in _lines(name, explored, traced=bool(mutant)):
                 Console().print(line, highlight=False, markup=False, soft_wrap=True)
         return int(bool(failed))
@@ -54,9 +59,14 @@ def command(
     return app
 
 
-def _check(name: str, models: Models, option: str) -> None:
-    if name and name not in models:
-        raise InvalidInput(f"{option} must be one of {', '.join(models)}, got {name!r}")
+def check_name(name: str, names: Mapping[str, Any], option: str) -> None:
+    """Check that a name is empty, or one of these.
+
+    Raises:
+        InvalidInput: it is another.
+    """
+    if name and name not in names:
+        raise InvalidInput(f"{option} must be one of {', '.join(names)}, got {name!r}")
 
 
 def _lines(name: str, explored: Explored, *, traced: bool) -> Iterator[str]:

@@ -56,7 +56,7 @@ class Walkable(Protocol[S]):
         """Return one line: what happens, and what there is after it."""
 
 
-class _Merging:
+class Merging:
     """The model of merging, with its keys."""
 
     def __init__(self, case: Case) -> None:
@@ -114,7 +114,7 @@ def explore(
     case: Case, *, states_max: int = STATES_MAX, on_progress: OnProgress = lambda *_: None
 ) -> Explored:
     """Walk through every state of a case of merging; see `walk_through`."""
-    return walk_through(_Merging(case), states_max=states_max, on_progress=on_progress)
+    return walk_through(Merging(case), states_max=states_max, on_progress=on_progress)
 
 
 def walk_through(

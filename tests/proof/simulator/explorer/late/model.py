@@ -15,6 +15,7 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EPOCH, MICROSECOND, EntryIds, sort_key
 from ledger.core.values import NetChange
 from ledger.writes.past_horizon import unknown_because
+from proof.simulator.explorer.broken_rule import BrokenRule
 from proof.simulator.explorer.stepping import Step
 
 REGIONS = ("us-east-1", "eu-west-1")
@@ -293,10 +294,25 @@ CASES = {
     "lost": Case(entries=((0, OTHER), (1, HOME)), ticks=4, is_lost=True),
 }
 MUTANTS = {
-    "measured-at-act": replace(CASES["two-regions"], measures_at_act=True),
-    "settled-at-once": replace(CASES["two-regions"], settled=_at_once),
-    "settled-at-home": replace(CASES["two-regions"], settled=_at_home),
-    "whatever-waits": replace(CASES["folds-of-one"], settled=_whatever_waits),
-    "no-archive-from": replace(CASES["begun-later"], unknown=_without_base),
-    "no-gap": replace(CASES["lost"], unknown=_without_gap),
+    "measured-at-act": BrokenRule(
+        "the settled time is measured when the compactor acts, not when it began to read",
+        replace(CASES["two-regions"], measures_at_act=True),
+    ),
+    "settled-at-once": BrokenRule(
+        "everything counts as settled at once", replace(CASES["two-regions"], settled=_at_once)
+    ),
+    "settled-at-home": BrokenRule(
+        "only home is asked for entries that still wait",
+        replace(CASES["two-regions"], settled=_at_home),
+    ),
+    "whatever-waits": BrokenRule(
+        "the settled time moves on whatever entries wait",
+        replace(CASES["folds-of-one"], settled=_whatever_waits),
+    ),
+    "no-archive-from": BrokenRule(
+        "a net forgets when its archive began", replace(CASES["begun-later"], unknown=_without_base)
+    ),
+    "no-gap": BrokenRule(
+        "a net forgets when a region was lost", replace(CASES["lost"], unknown=_without_gap)
+    ),
 }

@@ -1,10 +1,13 @@
 """Small cases of budgets, and each with one rule broken."""
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from proof.simulator.explorer.broken_rule import BrokenRule
+from proof.simulator.explorer.catalogue import Catalogue
 from proof.simulator.explorer.limits import held, held_cases, keyed, rules, small
 from proof.simulator.explorer.limits.spending import Model
 from proof.simulator.explorer.limits.state import REMOVED, THERE, Case
@@ -52,43 +55,100 @@ LARGE_SPENDING: Mapping[str, Case] = {
     "lost-two-processes": Case((0, 2), (1, 1), loses=True, folds=True, base_of=min),
 }
 _LIMIT = partial(replace, judges_rest=False)
-SPENDING_MUTANTS: Mapping[str, Case] = {
-    "closed-at-expiry": _LIMIT(_ONE, rules=rules.AT_EXPIRY),
-    "signed-after-expiry": _LIMIT(_ONE, rules=rules.ANY_TIME),
-    "read-eventually": _LIMIT(_ONE, reads_stale=True),
-    "open-grants-folded": _LIMIT(_ONE, rules=rules.FOLDS_OPEN),
-    "closed-if-not-shown": _LIMIT(_SENT, minted=(0, 1), takes=2, rules=rules.FOLDS_UNSEEN),
-    "folded-when-closed-there": _LIMIT(_LOST, rules=rules.FOLDS_AT_ITS_OWN),
-    "unknown-is-unused": _LIMIT(_ONE, rules=rules.AS_UNUSED),
-    "unknown-is-used": replace(_ONE, rules=rules.AS_USED),
-    "forked": _LIMIT(_PAIR, forks=True),
-    "taken-unconditionally": _LIMIT(_PAIR, reads_before=True, rules=rules.UNCONDITIONAL),
-    "closed-though-topped-up": _LIMIT(
-        _PAIR, minted=(2,), tops=1, closes_in_place=True, rules=rules.CLOSES_ANYWAY
+SPENDING_MUTANTS: Mapping[str, BrokenRule] = {
+    "closed-at-expiry": BrokenRule(
+        "a grant is closed by a read at its expiry, while signed requests may still land",
+        _LIMIT(_ONE, rules=rules.AT_EXPIRY),
     ),
-    "topped-up-though-closed": _LIMIT(_PAIR, minted=(2,), tops=1, rules=rules.REOPENS),
-    "topped-up-unwritten": _LIMIT(_ONE, tops=1, tops_unwritten=True),
-    "fetched-from-the-lost": _LIMIT(
-        _LOST_SENT, processes=(0,), takes=2, fetches=True, rules=rules.FROM_LOST
+    "signed-after-expiry": BrokenRule(
+        "a request is signed after the grant's expiry", _LIMIT(_ONE, rules=rules.ANY_TIME)
     ),
-    "closed-unconditionally": replace(_ONE, closes_in_place=True, rules=rules.CLOSES_ANYWAY),
-    "taken-by-difference": _LIMIT(
-        _SENT,
-        minted=(2, 0),
-        processes=(),
-        sent_max=2,
-        takes_later=True,
-        rules=rules.BY_DIFFERENCE,
+    "read-eventually": BrokenRule(
+        "the entries of a grant are read eventually consistent", _LIMIT(_ONE, reads_stale=True)
     ),
-    "given-by-item": _LIMIT(
-        _SENT, minted=(1, 2), processes=(1,), grant=2, takes=2, folds=False, gives_by_item=True
+    "open-grants-folded": BrokenRule(
+        "entries of open grants are folded", _LIMIT(_ONE, rules=rules.FOLDS_OPEN)
     ),
-    "reclaimed-while-listed": _LIMIT(_LOST, reclaims_from=THERE),
-    "reclaimed-while-arriving": _LIMIT(_LOST, reclaims_from=REMOVED),
-    "taken-from-the-lost": _LIMIT(_LOST_SENT, processes=(0,), takes=2, rules=rules.FROM_LOST),
-    "newer-grants-not-charged": _LIMIT(_LOST, takes=2, rules=rules.OF_BASE),
-    "stake-by-its-own-item": replace(_LOST_SENT, rules=rules.BY_ITS_OWN),
-    "unseen-spends-count": _LIMIT(_LOST, counts_unseen=True),
+    "closed-if-not-shown": BrokenRule(
+        "a grant that home does not show counts as closed, though it has not arrived",
+        _LIMIT(_SENT, minted=(0, 1), takes=2, rules=rules.FOLDS_UNSEEN),
+    ),
+    "folded-when-closed-there": BrokenRule(
+        "entries are folded once the grant's own region shows it closed",
+        _LIMIT(_LOST, rules=rules.FOLDS_AT_ITS_OWN),
+    ),
+    "unknown-is-unused": BrokenRule(
+        "the owner counts a spend of unknown outcome as not spent",
+        _LIMIT(_ONE, rules=rules.AS_UNUSED),
+    ),
+    "unknown-is-used": BrokenRule(
+        "the owner counts a spend of unknown outcome as spent", replace(_ONE, rules=rules.AS_USED)
+    ),
+    "forked": BrokenRule("two processes spend one grant, after a fork", _LIMIT(_PAIR, forks=True)),
+    "taken-unconditionally": BrokenRule(
+        "a grant is taken without the condition of the version",
+        _LIMIT(_PAIR, reads_before=True, rules=rules.UNCONDITIONAL),
+    ),
+    "closed-though-topped-up": BrokenRule(
+        "a grant that has grown is closed by an older read",
+        _LIMIT(_PAIR, minted=(2,), tops=1, closes_in_place=True, rules=rules.CLOSES_ANYWAY),
+    ),
+    "topped-up-though-closed": BrokenRule(
+        "a grant that was closed grows again",
+        _LIMIT(_PAIR, minted=(2,), tops=1, rules=rules.REOPENS),
+    ),
+    "topped-up-unwritten": BrokenRule(
+        "a process spends the growth of its grant before the write is known",
+        _LIMIT(_ONE, tops=1, tops_unwritten=True),
+    ),
+    "fetched-from-the-lost": BrokenRule(
+        "a fetched right is taken up after its giver was lost and cut off",
+        _LIMIT(_LOST_SENT, processes=(0,), takes=2, fetches=True, rules=rules.FROM_LOST),
+    ),
+    "closed-unconditionally": BrokenRule(
+        "a frozen reclaimer closes a grant without the condition of the version",
+        replace(_ONE, closes_in_place=True, rules=rules.CLOSES_ANYWAY),
+    ),
+    "taken-by-difference": BrokenRule(
+        "`taken` grows by a difference that was read before",
+        _LIMIT(
+            _SENT,
+            minted=(2, 0),
+            processes=(),
+            sent_max=2,
+            takes_later=True,
+            rules=rules.BY_DIFFERENCE,
+        ),
+    ),
+    "given-by-item": BrokenRule(
+        "a region gives rights by a write to the other region's item",
+        _LIMIT(
+            _SENT, minted=(1, 2), processes=(1,), grant=2, takes=2, folds=False, gives_by_item=True
+        ),
+    ),
+    "reclaimed-while-listed": BrokenRule(
+        "a lost region is reclaimed while it is still a replica", _LIMIT(_LOST, reclaims_from=THERE)
+    ),
+    "reclaimed-while-arriving": BrokenRule(
+        "a lost region is reclaimed while its writes may still arrive",
+        _LIMIT(_LOST, reclaims_from=REMOVED),
+    ),
+    "taken-from-the-lost": BrokenRule(
+        "remaining regions may still take rights from a lost region",
+        _LIMIT(_LOST_SENT, processes=(0,), takes=2, rules=rules.FROM_LOST),
+    ),
+    "newer-grants-not-charged": BrokenRule(
+        "entries under grants newer than the base are not charged to a lost region",
+        _LIMIT(_LOST, takes=2, rules=rules.OF_BASE),
+    ),
+    "stake-by-its-own-item": BrokenRule(
+        "the stake of a lost region is read off its own item alone",
+        replace(_LOST_SENT, rules=rules.BY_ITS_OWN),
+    ),
+    "unseen-spends-count": BrokenRule(
+        "the judge counts acknowledged spends that no region will ever see",
+        _LIMIT(_LOST, counts_unseen=True),
+    ),
 }
 
 
@@ -96,19 +156,30 @@ def _models(make: Callable[[Any], Walkable[Any]], cases: Mapping[str, Any]) -> d
     return {name: partial(make, case) for name, case in cases.items()}
 
 
-CASES: Mapping[str, Callable[[], Walkable[Any]]] = {
-    **_models(Model, SPENDING),
-    **_models(keyed.Model, keyed.CASES),
-    **_models(held.Model, held_cases.CASES),
-    **_models(small.Model, small.CASES),
-}
-LARGE: Mapping[str, Callable[[], Walkable[Any]]] = {
-    **_models(Model, LARGE_SPENDING),
-    **_models(held.Model, held_cases.LARGE),
-}
-MUTANTS: Mapping[str, Callable[[], Walkable[Any]]] = {
-    **_models(Model, SPENDING_MUTANTS),
-    **_models(keyed.Model, keyed.MUTANTS),
-    **_models(held.Model, held_cases.MUTANTS),
-    **_models(small.Model, small.MUTANTS),
-}
+def _broken(
+    make: Callable[[Any], Walkable[Any]], mutants: Mapping[str, BrokenRule]
+) -> dict[str, BrokenRule]:
+    return {name: replace(one, case=partial(make, one.case)) for name, one in mutants.items()}
+
+
+CATALOGUE = Catalogue(
+    title="Budgets",
+    module="proof.simulator.explorer.limits",
+    model=operator.call,
+    cases={
+        **_models(Model, SPENDING),
+        **_models(keyed.Model, keyed.CASES),
+        **_models(held.Model, held_cases.CASES),
+        **_models(small.Model, small.CASES),
+    },
+    large={
+        **_models(Model, LARGE_SPENDING),
+        **_models(held.Model, held_cases.LARGE),
+    },
+    mutants={
+        **_broken(Model, SPENDING_MUTANTS),
+        **_broken(keyed.Model, keyed.MUTANTS),
+        **_broken(held.Model, held_cases.MUTANTS),
+        **_broken(small.Model, small.MUTANTS),
+    },
+)

@@ -16,6 +16,7 @@ from ledger.budgets.spend_record import SpendRecord, View
 from ledger.core.entry import HOLD, RESOLVED
 from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.writes import Update
+from proof.simulator.explorer.broken_rule import BrokenRule
 from proof.simulator.explorer.limits.held import (
     KEY,
     LESS,
@@ -97,27 +98,64 @@ LARGE = {
     "hold-lost-often": Case(owner=(LESS, MORE), another=(MORE, 0), loses=True),
 }
 MUTANTS = {
-    "settled-by-entry-alone": Case(another=(LESS,), charged=_entry_alone),
-    "settled-for-more-by-entry-alone": Case(another=(MORE,), charged=_entry_alone),
-    "settled-twice": Case(owner=(LESS, MORE), another=(LESS, MORE), update=_TWICE),
-    "settled-after-its-delete": Case(another=(LESS, MORE), update=_ABSENT_TOO),
-    "settled-late-by-its-owner": Case(owner=(LESS,), owner_is_late=True),
-    "settled-for-more-late-by-its-owner": Case(owner=(MORE,), owner_is_late=True),
-    "hold-closed-unconditionally": Case(another=(LESS,), rules=UNCONDITIONAL, closes_in_place=True),
-    "voided-unconditionally": Case(owner=(LESS,), another=(0,), update=_VOID_ANYWAY),
-    "voided-though-extended": Case(another=("expired",), extends=True, update=_WITHOUT_EXPIRY),
-    "open-hold-folded": Case(owner=(LESS,), rules=replace(KEPT, may_fold=_fold_open_holds)),
-    "folded-before-its-charge-is-shown": Case(
-        another=(MORE,), loses=True, rules=replace(KEPT, may_fold=_fold_resolved)
+    "settled-by-entry-alone": BrokenRule(
+        "another process settles a hold for less, without the rights item",
+        Case(another=(LESS,), charged=_entry_alone),
     ),
-    "holds-of-the-lost-not-counted": Case(
-        owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)
+    "settled-for-more-by-entry-alone": BrokenRule(
+        "another process settles a hold for more, without the rights item",
+        Case(another=(MORE,), charged=_entry_alone),
     ),
-    "holds-of-the-lost-counted-twice": Case(
-        loses=True, rules=replace(KEPT, stake=_stake_without_held)
+    "settled-twice": BrokenRule(
+        "a hold is settled without the condition that nobody has resolved the hold",
+        Case(owner=(LESS, MORE), another=(LESS, MORE), update=_TWICE),
     ),
-    "held-as-its-owner-knows": Case(
-        another=(LESS,), loses=True, rules=replace(KEPT, close=_close_as_known)
+    "settled-after-its-delete": BrokenRule(
+        "a hold is settled without the condition that the entry exists",
+        Case(another=(LESS, MORE), update=_ABSENT_TOO),
     ),
-    "resolved-and-still-held": Case(another=(LESS,), loses=True, charged=_still_held),
+    "settled-late-by-its-owner": BrokenRule(
+        "the owner settles for less by a plain write after the grant's expiry",
+        Case(owner=(LESS,), owner_is_late=True),
+    ),
+    "settled-for-more-late-by-its-owner": BrokenRule(
+        "the owner settles for more by a plain write after the grant's expiry",
+        Case(owner=(MORE,), owner_is_late=True),
+    ),
+    "hold-closed-unconditionally": BrokenRule(
+        "the grant of a hold is closed without the condition of the version",
+        Case(another=(LESS,), rules=UNCONDITIONAL, closes_in_place=True),
+    ),
+    "voided-unconditionally": BrokenRule(
+        "a hold is voided by the value read before, without a condition",
+        Case(owner=(LESS,), another=(0,), update=_VOID_ANYWAY),
+    ),
+    "voided-though-extended": BrokenRule(
+        "a hold expires without the condition of the expiry that was read",
+        Case(another=("expired",), extends=True, update=_WITHOUT_EXPIRY),
+    ),
+    "open-hold-folded": BrokenRule(
+        "a hold is folded before anybody has resolved the hold",
+        Case(owner=(LESS,), rules=replace(KEPT, may_fold=_fold_open_holds)),
+    ),
+    "folded-before-its-charge-is-shown": BrokenRule(
+        "a hold is folded before every region shows its separate charge",
+        Case(another=(MORE,), loses=True, rules=replace(KEPT, may_fold=_fold_resolved)),
+    ),
+    "holds-of-the-lost-not-counted": BrokenRule(
+        "open holds of a lost region count only in the charge of their grant",
+        Case(owner=(LESS,), loses=True, rules=replace(KEPT, stake=_stake_of_closed)),
+    ),
+    "holds-of-the-lost-counted-twice": BrokenRule(
+        "open holds of a lost region are charged again, though its item says charged",
+        Case(loses=True, rules=replace(KEPT, stake=_stake_without_held)),
+    ),
+    "held-as-its-owner-knows": BrokenRule(
+        "the owner closes its grant with a hold as open that another has resolved",
+        Case(another=(LESS,), loses=True, rules=replace(KEPT, close=_close_as_known)),
+    ),
+    "resolved-and-still-held": BrokenRule(
+        "the process that resolves a hold leaves the hold open in the rights item",
+        Case(another=(LESS,), loses=True, charged=_still_held),
+    ),
 }

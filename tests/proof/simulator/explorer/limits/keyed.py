@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ledger.budgets import rights_plan, spend_record
 from ledger.budgets.rights import Grant, GrantName, Rights
 from ledger.budgets.spend_record import SpendRecord
+from proof.simulator.explorer.broken_rule import BrokenRule
 from proof.simulator.explorer.limits.book import ACCOUNTS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
@@ -241,13 +242,25 @@ CASES = {
     "refund-by-its-region": Case(closes=(BY_ITS_REGION, BY_ITS_REGION), amount=-1, may_leak=True),
 }
 MUTANTS = {
-    "keyed-by-count": Case(closes=(BY_COUNT, BY_COUNT)),
-    "refund-by-count": Case(closes=(BY_COUNT, BY_COUNT), amount=-1),
-    "refund-credited-by-its-region": Case(
-        closes=(BY_ITS_REGION, BY_ITS_REGION),
-        amount=-1,
-        may_leak=True,
-        charge=spend_record.charge_of,
+    "keyed-by-count": BrokenRule(
+        "grants of spends with keys are closed by the count of their owners",
+        Case(closes=(BY_COUNT, BY_COUNT)),
     ),
-    "retried-under-another": Case(regions=(0, 0), closes=(BY_READING, BY_COUNT), conditional=False),
+    "refund-by-count": BrokenRule(
+        "grants of refunds with keys are closed by the count of their owners",
+        Case(closes=(BY_COUNT, BY_COUNT), amount=-1),
+    ),
+    "refund-credited-by-its-region": BrokenRule(
+        "a refund is credited by its own region, before the regions agree",
+        Case(
+            closes=(BY_ITS_REGION, BY_ITS_REGION),
+            amount=-1,
+            may_leak=True,
+            charge=spend_record.charge_of,
+        ),
+    ),
+    "retried-under-another": BrokenRule(
+        "a spend is repeated under another grant",
+        Case(regions=(0, 0), closes=(BY_READING, BY_COUNT), conditional=False),
+    ),
 }

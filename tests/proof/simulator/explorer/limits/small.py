@@ -12,6 +12,7 @@ from ledger.budgets import limit_windows, rights_plan, spend_record
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, LimitUndecided
 from ledger.budgets.rights import Grant, GrantName, Rights
 from ledger.budgets.spend_record import SpendRecord
+from proof.simulator.explorer.broken_rule import BrokenRule
 from proof.simulator.explorer.limits.book import ACCOUNTS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
@@ -331,16 +332,31 @@ CASES = {
     "bundle": Case(Bundle(), _bundle_events(spend_record.may_fold, at_once=False), _bundle_wrong),
 }
 MUTANTS = {
-    "shares-by-view": Case(_SHARES, _shares_events(Sharings(_newest_seen)), _made),
-    "shares-at-once": Case(
-        _SHARES, _shares_events(Sharings(limit_windows.step_of, waits=False)), _made
+    "shares-by-view": BrokenRule(
+        "a window is shared by each process's own view of the limit",
+        Case(_SHARES, _shares_events(Sharings(_newest_seen)), _made),
     ),
-    "steps-forgotten": Case(
-        _SHARES,
-        _shares_events(Sharings(limit_windows.step_of, BEFORE, forgets=True)),
-        _shares_wrong,
+    "shares-at-once": BrokenRule(
+        "a step of the limit is in force without its wait",
+        Case(_SHARES, _shares_events(Sharings(limit_windows.step_of, waits=False)), _made),
     ),
-    "raised-without-id": Case(Raise(), _raise_events(has_id=False), _raise_wrong),
-    "bundle-by-key": Case(Bundle(), _bundle_events(_fold_by_key, at_once=False), _bundle_wrong),
-    "cached-total": Case(Cached(), _cached_events, _cached_wrong),
+    "steps-forgotten": BrokenRule(
+        "only the newest two steps are kept, while an older step decides a window",
+        Case(
+            _SHARES,
+            _shares_events(Sharings(limit_windows.step_of, BEFORE, forgets=True)),
+            _shares_wrong,
+        ),
+    ),
+    "raised-without-id": BrokenRule(
+        "a raise is repeated without an id",
+        Case(Raise(), _raise_events(has_id=False), _raise_wrong),
+    ),
+    "bundle-by-key": BrokenRule(
+        "grants of a bundle are closed one by one, and folded when the key's is closed",
+        Case(Bundle(), _bundle_events(_fold_by_key, at_once=False), _bundle_wrong),
+    ),
+    "cached-total": BrokenRule(
+        "spends go by a cached total", Case(Cached(), _cached_events, _cached_wrong)
+    ),
 }

@@ -18,6 +18,7 @@ from compactor.slices import (
     turn_of,
 )
 from ledger.store.writes import Action, Check
+from proof.simulator.explorer.broken_rule import BrokenRule
 
 LEASE = "compactor@home"
 
@@ -65,10 +66,12 @@ class Case:
 
 CASES = {
     "two-processes": Case(processes=2, slices=2, misfortunes=1),
-    "two-processes-often": Case(processes=2, slices=2, misfortunes=2),
     "first-nets": Case(processes=2, slices=1, misfortunes=2, nets=True),
     "first-nets-of-two": Case(processes=2, slices=2, misfortunes=1, nets=True),
     "first-nets-of-three": Case(processes=3, slices=1, misfortunes=1, nets=True),
+}
+LARGE = {
+    "two-processes-often": Case(processes=2, slices=2, misfortunes=2),
     "three-processes": Case(processes=3, slices=2, misfortunes=1),
 }
 
@@ -130,18 +133,45 @@ def _slice_fence(own: Check, led: Slice, slices: int) -> Sequence[Check]:
     return _fence(own, led, slices)[1:]
 
 
-_TWO = CASES["two-processes-often"]
+_TWO = LARGE["two-processes-often"]
 _NETS = CASES["first-nets"]
 
 MUTANTS = {
-    "taken-unchecked": replace(_TWO, taking=_unchecked_taking),
-    "given-unfenced": replace(_TWO, giving=_unfenced_giving),
-    "given-and-led": replace(_TWO, remembers=False),
-    "buried-alive": replace(_TWO, buries_late=False),
-    "rounded-down": replace(_TWO, processes=2, slices=3, turn=_rounded_down),
-    "taken-from-the-living": replace(_TWO, turn=_greedy, taking=_unchecked_taking),
-    "taken-from-the-head": replace(_TWO, turn=_head_is_free, taking=_unchecked_taking),
-    "first-net-unfenced": replace(_NETS, fence=_no_fence),
-    "first-net-by-the-lease": replace(CASES["first-nets-of-two"], fence=_own_fence),
-    "first-net-by-the-slice": replace(_NETS, fence=_slice_fence),
+    "taken-unchecked": BrokenRule(
+        "slices are taken without a check of their owners", replace(_TWO, taking=_unchecked_taking)
+    ),
+    "given-unfenced": BrokenRule(
+        "slices are given up though the lease was lost since",
+        replace(_TWO, giving=_unfenced_giving),
+    ),
+    "given-and-led": BrokenRule(
+        "a slice given up without an answer is led on", replace(_TWO, remembers=False)
+    ),
+    "buried-alive": BrokenRule(
+        "heartbeat items are deleted before a lapse of time is over",
+        replace(_TWO, buries_late=False),
+    ),
+    "rounded-down": BrokenRule(
+        "each member's share is rounded down",
+        replace(_TWO, processes=2, slices=3, turn=_rounded_down),
+    ),
+    "taken-from-the-living": BrokenRule(
+        "slices are taken from members that are alive, without a check",
+        replace(_TWO, turn=_greedy, taking=_unchecked_taking),
+    ),
+    "taken-from-the-head": BrokenRule(
+        "the head's slices are taken as free",
+        replace(_TWO, turn=_head_is_free, taking=_unchecked_taking),
+    ),
+    "first-net-unfenced": BrokenRule(
+        "first nets are put without a check", replace(_NETS, fence=_no_fence)
+    ),
+    "first-net-by-the-lease": BrokenRule(
+        "first nets are put with a check of the lease alone, not of the slice",
+        replace(CASES["first-nets-of-two"], fence=_own_fence),
+    ),
+    "first-net-by-the-slice": BrokenRule(
+        "first nets are put with a check of the slice alone, not of the lease",
+        replace(_NETS, fence=_slice_fence),
+    ),
 }

@@ -13,6 +13,7 @@ from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import plan_reduce
 from ledger.settings import Settings
 from ledger.store.writes import Action, Delete, Update
+from proof.simulator.explorer.broken_rule import BrokenRule
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-south-1")
 """The first one is home."""
@@ -127,10 +128,26 @@ def _in_place(views: Iterable[Shown], copies: Shown, epochs: Mapping[str, int]) 
 
 
 MUTANTS = {
-    "two-regions-on-one-item": replace(CASES["two-regions"], planned=_one_item),
-    "deletes-without-condition": replace(CASES["two-regions"], planned=_unconditional),
-    "item-and-copy-added-up": replace(CASES["lost"], total=_added_up),
-    "copied-once": replace(CASES["lost"], copies=_copied_once),
-    "copied-in-place": replace(CASES["lost-often"], copies=_in_place),
-    "one-epoch": replace(CASES["lost-and-added-again"], same_epoch=True),
+    "two-regions-on-one-item": BrokenRule(
+        "two regions add to one item", replace(CASES["two-regions"], planned=_one_item)
+    ),
+    "deletes-without-condition": BrokenRule(
+        "map items are deleted whether they are there or not",
+        replace(CASES["two-regions"], planned=_unconditional),
+    ),
+    "item-and-copy-added-up": BrokenRule(
+        "an item and its copy are added up", replace(CASES["lost"], total=_added_up)
+    ),
+    "copied-once": BrokenRule(
+        "only the first state found of a lost region's item is copied",
+        replace(CASES["lost"], copies=_copied_once),
+    ),
+    "copied-in-place": BrokenRule(
+        "the lost region's own item is written again in place",
+        replace(CASES["lost-often"], copies=_in_place),
+    ),
+    "one-epoch": BrokenRule(
+        "a region that is added again keeps its epoch",
+        replace(CASES["lost-and-added-again"], same_epoch=True),
+    ),
 }
