@@ -269,11 +269,14 @@ def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float | None = Non
 
     A view of the old terms is used for `contract_life` at most (by default the longer of both),
     and what is signed under it is accepted for the signature's lifetime after that, by clocks that
-    differ by the skew.
+    differ by the skew. Beside a rolling limit a longer margin takes its difference, too: what came
+    back by the old margin must not be spent again under the new, older keys.
     """
     if contract_life is None:
         contract_life = max(old.contract_life, new.contract_life)
     life = max(old.signature_lifetime, new.signature_lifetime)
+    if any(rule.rolling for rule in new.budgets.values()):
+        life = max(life, new.rolling_margin - old.rolling_margin)
     return contract_life + life + max(old.clock_skew, new.clock_skew)
 
 
