@@ -111,8 +111,8 @@ def faults(path: str, text: str) -> list[str]:
 def _breaches(text: str, limits: Limits) -> Iterator[tuple[str, str]]:
     # Each with the name of its limit; a phrase that is refused has none.
     prose = plain(text)
-    yield from _counts(_words(prose), prose, limits)
-    sizes = [len(_words(sentence)) for sentence in _sentences(prose)] or [0]
+    yield from _counts(words(prose), prose, limits)
+    sizes = [len(words(sentence)) for sentence in _sentences(prose)] or [0]
     long = sum(size > LONG_WORDS for size in sizes) / len(sizes)
     if long > limits.long_share:
         yield "long_share", f"{long:.0%} of sentences have over {LONG_WORDS} words"
@@ -158,10 +158,11 @@ def _sentences(prose: str) -> list[str]:
     # A table's row is no sentence.
     running = (line for line in prose.split("\n") if not line.lstrip().startswith("|"))
     parts = SENTENCE_END.split("\n".join(running))
-    return [part for part in parts if len(_words(part)) >= SENTENCE_WORDS_MIN]
+    return [part for part in parts if len(words(part)) >= SENTENCE_WORDS_MIN]
 
 
-def _words(prose: str) -> list[str]:
+def words(prose: str) -> list[str]:
+    """Return the words of a text in small letters."""
     return re.findall(r"[a-z']+", prose.lower())
 
 
@@ -173,7 +174,7 @@ def main(paths: Sequence[str]) -> int:
         text = page.read_text(encoding="utf-8")
         said = faults(page.relative_to(ROOT).as_posix(), text)
         failed = failed or bool(said)
-        print(f"{path}: {len(_words(plain(text)))} words", *said, sep="\n  ")
+        print(f"{path}: {len(words(plain(text)))} words", *said, sep="\n  ")
     return int(failed)
 
 

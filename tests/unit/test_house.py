@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.prose import GENERATED, limits_of, pages
+from support.prose import GENERATED, limits_of, pages, plain, words
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE: Mapping[str, Any] = tomllib.loads((ROOT / "tests/house.toml").read_text(encoding="utf-8"))
@@ -147,10 +147,13 @@ def test_pages_are_few_words() -> None:
 
 
 def words_of_pages() -> int:
-    """Count the words of the pages, but for the changelog and those that a program makes."""
+    """Count the words of the pages outside code, as `support.prose` does.
+
+    The changelog and pages that a program makes are left out.
+    """
     written = [page for page in pages() if limits_of(page) is not GENERATED]
     counted = [ROOT / page for page in written if page != "CHANGELOG.md"]
-    return sum(len(page.read_text(encoding="utf-8").split()) for page in counted)
+    return sum(len(words(plain(page.read_text(encoding="utf-8")))) for page in counted)
 
 
 def test_no_limit_lies_far_above_its_count() -> None:
