@@ -1,7 +1,7 @@
 """A connection to the service: how much, how long and how often it may ask.
 
-uvicorn bounds neither the head of a request nor its time with its fast parser (`httptools`); its
-other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protocol with bounds:
+uvicorn's fast parser (`httptools`) bounds neither the head of a request nor its time, so this is
+uvicorn's protocol with bounds:
 
 ::
 
@@ -9,20 +9,18 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
                  ^                                                  │
                  └───────────────── a byte comes ───────────────────┘
 
-- A head that is too long, and a body in chunks with frames that are, end with a 431
-  (`ledger.http.service.request_sizes`).
+- A request whose head, or frames, are too long ends with a 431 (`request_sizes`).
 - What came is parsed in turns of 16 KB, each once the endpoint has taken the body so far. Until
   then nothing more is read.
 - An answer that begins before the body has come ends its connection (`Connection: close`). The rest
-  of the body is dropped, not parsed. After 1 MB or 30 s of that the connection is cut off; a caller
-  who sends all before it reads has its answer by then.
+  of the body is dropped, not parsed; after 1 MB or 30 s of that the connection is cut off.
 - A head that is late ends its connection, a body with a 408.
 - An answer is handed over in portions, the next one once its caller has taken the one before; who
   takes 30 s for one is cut off. The request is under way until then: so its caller has no place for
   another, and the next request of the connection waits. `ledger.runtime.connections` bounds what
   waits in all.
 - Connections of one address, and all, are bounded: `ledger.runtime.connections` says which gives
-  way. TLS begins once a connection is counted, so an unfinished handshake is one, too.
+  way. An unfinished handshake is a connection, too.
 - What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
@@ -30,8 +28,7 @@ other one (`h11`) bounds the bytes of a head alone. So this is uvicorn's protoco
 - Requests that come together are answered in order; each body has its time from its turn on.
 - No upgrade is taken (RFC 9110, 7.8): a body is that which its head declares. CONNECT is refused.
 - An error behind a request is answered after that request, and ends the connection.
-- A caller who shuts its writing side gets the answers of all that it has sent; a stream ends. Over
-  TLS there is no such half: asyncio ends both directions at once.
+- A caller who shuts its writing side gets its answers; a stream ends. TLS ends both directions.
 """
 
 import asyncio
@@ -71,8 +68,8 @@ from ledger.http.wire.problems import Kind, Problem
 from ledger.runtime.connections import HEAD_SECONDS_MAX, STALL_SECONDS_MAX, Connections
 
 HELD_BYTES_MAX = 1024 * 1024
-"""How much may come behind a request that waits for the answer before, or behind an answer that
-ends its connection; nothing of it is parsed."""
+"""How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
+"""
 TURN_BYTES = 16 * 1024
 """How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
 _OF_CONNECTION = frozenset({b"connection", b"proxy-connection"})
@@ -254,8 +251,7 @@ class BoundedProtocol(HttpToolsProtocol):
         while start < min(len(data), TURN_BYTES) and not self.pipeline:
             if self._is_deaf or self.transport.is_closing():
                 return
-            piece = data[start : self._sizes.piece_end(data, start)]
-            self._sizes.take_piece(len(piece))
+            piece = self._sizes.next_piece(data, start)
             start += self._feed(piece)
             if self._sizes.is_overhead_long:
                 self._refuse(LONG_HEAD)
@@ -287,8 +283,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Take a part of the target."""
-        self._sizes.take_target(len(url))
-        self._check_head()
+        if self._sizes.take_target(len(url)):
+            self._stop(LONG_HEAD)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -297,16 +293,12 @@ class BoundedProtocol(HttpToolsProtocol):
         A trailer is no part of the head that was checked (RFC 9110, 6.5.1), and a proxy on the way
         checks and replaces headers alone.
         """
-        self._sizes.take_header(name, value)
-        self._check_head()
+        if self._sizes.take_header(name, value):
+            self._stop(LONG_HEAD)
         if self._sizes.is_in_head:
             super().on_header(name, value.rstrip(b" \t"))  # RFC 9110, 5.5
         elif name.lower() in _OF_CONNECTION:  # the parser takes it, and refuses the others
             raise ValueError("a trailer says nothing of the connection (RFC 9110, 6.5.1)")
-
-    def _check_head(self) -> None:
-        if self._sizes.is_head_long:
-            self._stop(LONG_HEAD)
 
     def _stop(self, problem: Problem) -> NoReturn:
         """Stop the parser, so that `_feed` refuses the request."""

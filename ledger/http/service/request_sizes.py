@@ -26,11 +26,6 @@ class RequestSizes:
         self._head_bytes = self._fields = self._overhead = self._body_left = 0
 
     @property
-    def is_head_long(self) -> bool:
-        """Whether a head, or trailers, are more than a request may have."""
-        return self._head_bytes > HEAD_BYTES_MAX or self._fields > HEADERS_MAX
-
-    @property
     def is_overhead_long(self) -> bool:
         """Whether what came, but for what is in the body, is more than a request may have."""
         return self._overhead > HEAD_BYTES_MAX
@@ -40,18 +35,29 @@ class RequestSizes:
         self._head_bytes = self._fields = 0
         self.is_in_head = True
 
-    def take_piece(self, size: int) -> None:
-        """Count what is parsed next."""
-        self._overhead += size
+    def next_piece(self, data: bytes, start: int) -> bytes:
+        """Return what is parsed next, up to an end as far as that can be told, and count it."""
+        length = self._body_left or self._part_length(data, start)
+        piece = data[start : start + min(length, PIECE_BYTES)]
+        self._overhead += len(piece)
+        return piece
 
-    def take_target(self, size: int) -> None:
-        """Count a part of a target."""
+    def _part_length(self, data: bytes, start: int) -> int:
+        """Return how much is left of a head, or of a body in chunks."""
+        least = 0 if self.is_in_head else CHUNKED_PIECE_BYTES_MIN
+        end = _PART_END.search(data, start + least, start + PIECE_BYTES)
+        return PIECE_BYTES if end is None else end.end() - start
+
+    def take_target(self, size: int) -> bool:
+        """Count a part of a target; return whether the head is too long by it."""
         self._head_bytes += size
+        return self._head_bytes > HEAD_BYTES_MAX
 
-    def take_header(self, name: bytes, value: bytes) -> None:
-        """Count a header, or a trailer."""
-        self._head_bytes += len(name) + len(value) + _HEADER_BYTES
+    def take_header(self, name: bytes, value: bytes) -> bool:
+        """Count a header, or a trailer; return whether the head, or the trailers, are too long."""
         self._fields += 1
+        size = len(name) + len(value) + _HEADER_BYTES
+        return self.take_target(size) or self._fields > HEADERS_MAX
 
     def end_head(self, length: bytes) -> None:
         """Begin to count a body of the length that its header says."""
@@ -68,11 +74,3 @@ class RequestSizes:
         """Note that the request is whole."""
         self._overhead = self._body_left = 0
         self.is_in_head = True  # of the next one
-
-    def piece_end(self, data: bytes, start: int) -> int:
-        """Return where a piece ends: with a head or a body, as far as that can be told."""
-        if self._body_left:
-            return start + min(self._body_left, PIECE_BYTES)
-        least = 0 if self.is_in_head else CHUNKED_PIECE_BYTES_MIN
-        end = _PART_END.search(data, start + least, start + PIECE_BYTES)
-        return start + PIECE_BYTES if end is None else end.end()
