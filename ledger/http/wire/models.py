@@ -6,11 +6,12 @@ is written, without a check, and what was written is read, checked, and made the
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
@@ -104,43 +105,61 @@ class ValueModel(AnswerModel, Generic[Plain]):
     """One of the library's values; a field may be called otherwise there, or be of JSON alone."""
 
     kind: ClassVar[Callable[..., Any]]
-    _write: ClassVar[Callable[[Any], Fields]]
-    _read: ClassVar[Callable[[Any, Fields], Any]]
+    _write: ClassVar["_Members"]
+    _read: ClassVar["_Members"]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Compile how the value is written, and made again: loops would take twice as long."""
+        """Prepare how the value is written, and made again."""
         forms = [base for base in cls.__mro__ if issubclass(base, ValueModel)]
         kinds = [kind for form in forms for kind in form.__pydantic_generic_metadata__["args"]]
         if not cls.model_fields:
             return
         cls.kind = kinds[0]
         arguments = {one.name for one in fields(kinds[0]) if one.init}
-        written, read, known = list[str](), list[str](), dict[str, Any]({"kind": cls.kind})
+        written, read = list[_Member](), list[_Member]()
         for name, field in cls.model_fields.items():
             there, ways = _attribute(name, field), _ways_of((*field.metadata, field.annotation))
-            known |= {f"write_{name}": ways.write, f"read_{name}": ways.read}
-            written.append(f"{name!r}: {_expression(there, ways.write and f'write_{name}')}")
+            written.append(_Member(there, name, ways.write))
             if there in arguments:
-                read.append(f"{there}={_expression(name, ways.read and f'read_{name}')}")
-        cls._write = eval(f"lambda value: {{{', '.join(written)}}}", known)  # noqa: S307 (of names in this package)
-        cls._read = eval(f"lambda value, others: kind({', '.join(read)}, **others)", known)  # noqa: S307 (the same)
+                read.append(_Member(name, there, ways.read))
+        cls._write, cls._read = _Members(written), _Members(read)
 
     @classmethod
     def fields_of(cls, value: Plain) -> Fields:
         """Return the members of the JSON object that a value is."""
-        return cls._write(value)
+        return cls._write.of(value)
 
     def to_value(self, **others: Any) -> Plain:
         """Return the value that was written, with `others` that JSON has not."""
-        value: Plain = type(self)._read(self, others)  # noqa: SLF001 (no method)
+        value: Plain = self.kind(**self._read.of(self), **others)
         return value
 
 
-def _expression(attribute: str, way: str | None) -> str:
-    """Return what takes an attribute of `value`, in a way if there is one and it is not None."""
-    held = f"value.{attribute}"
-    return f"None if (held := {held}) is None else {way}(held)" if way else held
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """An attribute, what it is called elsewhere, and how its value gets there unless it is None."""
+
+    attribute: str
+    name: str
+    way: _Way | None
+
+
+class _Members:
+    """What is taken of a value: by loops in C, but for the few members that have a way."""
+
+    def __init__(self, members: Sequence[_Member]) -> None:
+        self._values = attrgetter(*(one.attribute for one in members), "__class__")
+        self._names = [one.name for one in members]
+        self._ways = [(one.name, one.way) for one in members if one.way is not None]
+
+    def of(self, value: object) -> Fields:
+        """Return the members of a value by name."""
+        found: Fields = dict(zip(self._names, self._values(value), strict=False))  # not its class
+        for name, way in self._ways:
+            if (held := found[name]) is not None:
+                found[name] = way(held)
+        return found
 
 
 def _attribute(name: str, field: FieldInfo) -> str:
