@@ -106,13 +106,13 @@ CLOCK_MUTANTS = (
         "rolled-without-horizon",
         "what was spent comes back after the contract's retry horizon, however short a call's is",
         "with old keys a span has more than the limit, by the ids",
-        20,
+        40,
         Edit(
             "ledger.core.contract:Terms.rolling_margin",
             'self.longest("retry_horizon") + ',
             "",
         ),
-        first=4,
+        first=18,
         worlds=meets_at_edges,
     ),
     budget_mutant(
@@ -125,7 +125,7 @@ CLOCK_MUTANTS = (
             "self._settings.current.terms.rolling_margin",
             'self._settings.current.terms.longest("retry_horizon")',
         ),
-        first=4,
+        first=18,
         worlds=meets_at_edges,
     ),
 )

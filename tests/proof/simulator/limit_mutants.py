@@ -116,7 +116,7 @@ LIMIT_MUTANTS = (
             "        return Settling(amount, self.allowances, self.amount, actual)\n"
             "        more = amounts.total(",
         ),
-        first=5,
+        first=6,
     ),
     budget_mutant(
         "through-by-its-first",
@@ -190,7 +190,7 @@ LIMIT_MUTANTS = (
             "        terms = self._access",
             "        return limit, []\n        terms = self._access",
         ),
-        first=13,
+        first=3,
         worlds=raises_before_loss,
     ),
     budget_mutant(
