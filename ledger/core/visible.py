@@ -48,4 +48,6 @@ def unclear_in(name: str) -> str | None:
 
     A character that this Python does not know yet is not assigned.
     """
-    return next((sign for sign in name if not is_visible(sign)), None)
+    if is_visible(name):
+        return None
+    return next(sign for sign in name if not is_visible(sign))

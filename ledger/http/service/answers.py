@@ -157,7 +157,7 @@ async def read_each(
         try:
             return (await read(name),)
         except of_one as error:
-            errors[name] = error
+            errors[name] = error.with_traceback(None)  # which holds frames that hold the error
             return ()
 
     asked = list(dict.fromkeys(names))
