@@ -6,7 +6,7 @@ Pure: no clock, no randomness, no I/O.
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
 from ledger.budgets.initial_shares import WEIGHT_MAX
 from ledger.budgets.raise_ids import CHARACTERS_MAX
@@ -26,6 +26,7 @@ from ledger.http.service.query_models import (
     Schema,
     Since,
     printable,
+    short,
 )
 from ledger.http.service.request_models import (
     WAIT_SECONDS_MAX,
@@ -61,7 +62,9 @@ def _expires(value: object) -> datetime | float:
         return moment("body: expires", value)
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > SECONDS_MAX:
         raise InvalidInput(f"body: expires must be seconds or a time, got {shown(value)}")
-    return max(float(value), SECONDS_MIN) if value > 0 else float(value)
+    if value <= 0:
+        raise InvalidInput(f"body: expires must be later than now, got {shown(value)}")
+    return max(float(value), SECONDS_MIN)
 
 
 Expires = Annotated[datetime | float, BeforeValidator(_expires), WithJsonSchema(EXPIRES_SCHEMA)]
@@ -73,7 +76,11 @@ WEIGHTS_SCHEMA: Schema = {
 }
 
 
-RaiseId = Annotated[str, WithJsonSchema(printable(CHARACTERS_MAX, name="raise-id"))]
+RaiseId = Annotated[
+    str,
+    AfterValidator(short(CHARACTERS_MAX // 4)),
+    WithJsonSchema(printable(CHARACTERS_MAX, name="raise-id")),
+]
 
 
 class SpendBody(Body):

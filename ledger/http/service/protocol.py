@@ -63,13 +63,15 @@ from ledger.http.service.transports import (
     received_until,
     refused_target,
 )
-from ledger.http.service.turns import Turns
+from ledger.http.service.turns import ConnectionTurns
 from ledger.http.wire.problems import Kind, Problem
 from ledger.runtime.connections import HEAD_SECONDS_MAX, STALL_SECONDS_MAX, Connections
 
 HELD_BYTES_MAX = 1024 * 1024
 """How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
 """
+SHORT_BYTES = 1024
+"""What is as short as a request of a probe, and waits for nothing that is longer."""
 TURN_BYTES = 16 * 1024
 """How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
 _OF_CONNECTION = frozenset({b"connection", b"proxy-connection"})
@@ -84,16 +86,12 @@ class BoundedProtocol(HttpToolsProtocol):
         server_state: ServerState,
         *,
         connections: "Connections[BoundedProtocol]",
-        turns: Turns,
-        turns_of_probes: Turns,
-        turns_of_handshakes: Turns,
-        turns_of_parsing: Turns,
+        turns: ConnectionTurns,
         on_refused: Callable[[Kind], None],
     ) -> None:
         super().__init__(config, server_state, {})
         self._connections = connections
-        self._turns, self._turns_of_probes = turns, turns_of_probes
-        self._turns_of_handshakes, self._turns_of_parsing = turns_of_handshakes, turns_of_parsing
+        self._turns = turns
         self._on_refused = on_refused
         self._problem = BAD_HTTP
         self._answered: RequestResponseCycle | None = None
@@ -128,7 +126,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin TLS; what came with the end of the handshake is parsed after it."""
-        enter = partial(self._turns_of_handshakes.enter, self._connections.address_of(self))
+        enter = partial(self._turns.handshakes.enter, self._connections.address_of(self))
         encrypted = await begin_tls(transport, self, context, self._take_early, enter)
         if encrypted is None or self.transport.is_closing():
             self.end()
@@ -227,7 +225,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return True
 
     def _enter_parsing(self) -> None:
-        self._turns_of_parsing.enter(self._connections.address_of(self), self._parse)
+        is_short = len(self._held) <= SHORT_BYTES
+        turns = self._turns.short_parsing if is_short else self._turns.parsing
+        turns.enter(self._connections.address_of(self), self._parse)
 
     def _parse(self) -> None:
         """Parse for one turn, and go on once the endpoint has taken what came of a body."""
@@ -337,7 +337,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
         is_probe = cycle.scope["path"] in OPEN_PATHS
-        turns = self._turns_of_probes if is_probe else self._turns
+        turns = self._turns.probes if is_probe else self._turns.requests
         turns.enter(self._connections.address_of(self), partial(self._begin, cycle, app))
 
     def _begin(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:

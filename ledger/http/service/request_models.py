@@ -106,10 +106,13 @@ def entry_in(segment: str) -> str:
     Raises:
         InvalidEntry: it is not percent-encoded UTF-8, or no id that the ledger made.
     """
-    found = _decoded(segment, "entry", InvalidEntry)
+    return _entry_id("entry", _decoded(segment, "entry", InvalidEntry))
+
+
+def _entry_id(name: str, found: str) -> str:
     if ids.parse(found) is None:
         raise InvalidEntry(
-            "entry must be the id of an entry, such as"
+            f"{name} must be the id of an entry, such as"
             f" 2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887, got {found!r:.100}"
         )
     return found
@@ -260,16 +263,22 @@ def _addend(value: object, form: re.Pattern[str] = _ADDEND_FORM) -> Decimal:
     return _amount(value, lambda text: amounts.addend(amounts.parse(text)), form)
 
 
-def _of_budget(value: object) -> Decimal:
+def _not_negative(value: object) -> Decimal:
     """Return an amount of a budget; how large it may be depends on the budget."""
     found = _addend(value)
-    if not found and str(value).startswith("-"):
-        raise InvalidAmount(f"0 must be written without a sign, got {value!r:.100}")
+    if str(value).startswith("-"):
+        raise InvalidAmount(f"an amount of a budget must have no sign, got {value!r:.100}")
     if found > 0 and not _BUDGET_FORM.fullmatch(str(value)):
         raise InvalidAmount(
             f"an amount of a budget must have up to {BUDGET_DIGITS_MAX} digits, got {value!r:.100}"
         )
     return found
+
+
+def _above_0(value: object) -> Decimal:
+    if _addend(value) <= 0:
+        raise InvalidAmount(f"an amount to spend or hold must be above 0, got {value!r:.100}")
+    return _not_negative(value)
 
 
 def edge(name: str, text: str | None) -> datetime | str | None:
@@ -301,6 +310,10 @@ def _text(name: str, value: object) -> str:
     return value
 
 
+def _written_id(value: object) -> str:
+    return _entry_id("body: id", _text("id", value))
+
+
 def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -313,8 +326,10 @@ Effective = Annotated[date, BeforeValidator(_date), WithJsonSchema(EFFECTIVE_SCH
 Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
 Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ADDEND_SCHEMA)]
 """What may be added to a counter; an entry that was written may hold any amount."""
-NotNegative = Annotated[Decimal, BeforeValidator(_of_budget), WithJsonSchema(NOT_NEGATIVE_SCHEMA)]
-Above0 = Annotated[Decimal, BeforeValidator(_of_budget), WithJsonSchema(ABOVE_0_SCHEMA)]
+NotNegative = Annotated[
+    Decimal, BeforeValidator(_not_negative), WithJsonSchema(NOT_NEGATIVE_SCHEMA)
+]
+Above0 = Annotated[Decimal, BeforeValidator(_above_0), WithJsonSchema(ABOVE_0_SCHEMA)]
 """What the ledger takes of budgets, and checks."""
 
 
@@ -364,7 +379,7 @@ class WrittenEntry(Body):
     """An entry as a problem of kind `outcome-unknown` carried it."""
 
     counter: Annotated[CounterId, BeforeValidator(checked_counter)]
-    id: EntryId
+    id: Annotated[EntryId, BeforeValidator(_written_id)]
     key: Annotated[Named, BeforeValidator(checked_key)] = Field(
         description="What its id follows from: it proves who wrote the entry."
     )

@@ -27,7 +27,7 @@ from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.transports import PORTION_BYTES
-from ledger.http.service.turns import Turns
+from ledger.http.service.turns import ConnectionTurns
 from ledger.http.wire.problems import Kind
 from ledger.runtime.clock import Clock
 from ledger.runtime.connections import Bounds, Connections
@@ -155,9 +155,7 @@ class _Server(uvicorn.Server):
         if is_gc_tuned():  # a collection, at each client that is opened, passes over what is there
             tune_gc()
         loop = asyncio.get_running_loop()
-        self._turns, self._turns_of_probes = Turns(loop.call_soon), Turns(loop.call_soon)
-        self._turns_of_handshakes = Turns(loop.call_soon)
-        self._turns_of_parsing = Turns(loop.call_soon)
+        self._turns = ConnectionTurns.of(loop.call_soon)
         listener = await loop.create_server(
             self._connection, self.config.host, self.config.port, backlog=BACKLOG
         )
@@ -173,9 +171,6 @@ class _Server(uvicorn.Server):
             self.server_state,
             connections=self._connections,
             turns=self._turns,
-            turns_of_probes=self._turns_of_probes,
-            turns_of_handshakes=self._turns_of_handshakes,
-            turns_of_parsing=self._turns_of_parsing,
             on_refused=self._on_refused,
         )
 

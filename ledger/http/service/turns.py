@@ -4,25 +4,31 @@ Most requests without a token are answered in one step of the loop. Were all beg
 a round would take as long as all of them; so probes, and whoever asks from elsewhere, would wait
 for thousands. Requests that have begun go on as ever. Steps of TLS handshakes have turns of this
 kind, too: each may take an operation with the private key. So has what is parsed: few bytes may
-be many empty lines, or many chunks.
+be many empty lines, or many chunks. What is as short as a probe is parsed in a row of its own.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
+PARSED_AT_ONCE = 2
+"""Connections of which much is parsed in one round."""
+CallSoon = Callable[[Callable[[], None]], object]
+"""Calls in the next round."""
 
 
 class Turns:
-    """Requests that wait for their turn; `call_soon` calls in the next round."""
+    """Requests that wait for their turn, of which so many begin in a round."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, call_soon: CallSoon, at_once: int = BEGUN_AT_ONCE) -> None:
         self._call_soon = call_soon
+        self._at_once = at_once
         self._waiting: dict[str | None, deque[Callable[[], None]]] = {}
-        self._left = BEGUN_AT_ONCE
+        self._left = at_once
         self._is_due = False
 
     def enter(self, address: str | None, begin: Callable[[], None]) -> None:
@@ -38,7 +44,7 @@ class Turns:
 
     def _go_on(self) -> None:
         """Begin those whose turn it is in this round."""
-        self._left = BEGUN_AT_ONCE
+        self._left = self._at_once
         while self._left and self._waiting:
             self._left -= 1
             address, begins = next(iter(self._waiting.items()))
@@ -47,6 +53,23 @@ class Turns:
             if begins:
                 self._waiting[address] = begins  # after all other addresses
             begin()
-        self._is_due = self._left < BEGUN_AT_ONCE
+        self._is_due = self._left < self._at_once
         if self._is_due:
             self._call_soon(self._go_on)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionTurns:
+    """The rows in which the connections of a server wait."""
+
+    requests: Turns
+    probes: Turns
+    handshakes: Turns
+    parsing: Turns
+    short_parsing: Turns
+
+    @classmethod
+    def of(cls, call_soon: CallSoon) -> "ConnectionTurns":
+        """Return empty rows."""
+        requests, probes, handshakes, short = (Turns(call_soon) for _ in range(4))
+        return cls(requests, probes, handshakes, Turns(call_soon, PARSED_AT_ONCE), short)

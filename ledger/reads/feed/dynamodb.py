@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
+import anyio.lowlevel
+
 from ledger.core.errors import LedgerError, StoreError
 from ledger.reads.feed.cursors import behind, unknown_record
 from ledger.reads.feed.port import FIRST, Arrival, Shard, ShardListing, ShardRead
@@ -29,7 +31,8 @@ from ledger.store.dynamodb.errors import from_botocore
 
 PAGES_MAX = 1_000
 ITERATORS_MAX = 2_000
-RECORDS_MAX = 1_000
+RECORDS_MAX = 500
+"""Of a page: twice as many, which a page may have, take so long to decode that others wait."""
 SDK_TRIES_MAX = 4
 DIGITS_MIN = 21
 """Of a sequence number, by the API reference."""
@@ -106,6 +109,7 @@ class DynamoStream:
                     raise
                 answer = await self._records(await self._iterator(shard, after))
         records = answer["Records"]
+        await anyio.lowlevel.checkpoint()  # to decode them took long, and so does what follows
         upto = int(records[-1]["dynamodb"]["SequenceNumber"]) if records else None
         following = answer.get("NextShardIterator")
         if following:

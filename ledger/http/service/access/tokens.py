@@ -15,6 +15,7 @@ from datetime import datetime
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal, get_args
+from urllib.parse import quote, unquote
 
 from ledger.core.errors import InvalidInput
 
@@ -123,9 +124,10 @@ def token_text(id_: str, secret: bytes) -> tuple[str, str]:
     return f"ldg_{id_}_{text}", text
 
 
-def without_secrets(text: str) -> str:
-    """Return a text with the secret of each token in it left out: a log is read by more people."""
-    return _SECRET.sub(r"\1...", text)
+def without_secrets(path: str) -> str:
+    """Return a path with the secret of each token in it left out: more people read a log."""
+    plain = unquote(path, errors="replace")
+    return quote(_SECRET.sub(r"\1...", plain)) if _SECRET.search(plain) else path
 
 
 def hash_of(secret: str) -> str:

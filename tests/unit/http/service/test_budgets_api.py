@@ -338,6 +338,27 @@ async def test_a_spend_that_breaks_a_rule_is_a_400(body: dict[str, Any], said: s
         assert await service.value("key%2F42") == "0"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/holds/{}/extend", {**OF_HOLD, "expires": 0}),
+        ("POST", "/v1/holds/{}/extend", {**OF_HOLD, "expires": -0.0}),
+        ("POST", "/v1/holds/{}/settle", {**OF_HOLD, "actual": "-1"}),
+        ("POST", SPENDS, {"amount": "0"}),
+        ("PUT", "/v1/budgets/none%2Fx", {"limit": "-1"}),
+        ("PUT", "/v1/budgets/none%2Fx", {"limit": "1", "id": "é" * 26}),
+    ],
+)
+async def test_the_form_of_a_value_is_judged_before_any_state(
+    method: str, path: str, body: dict[str, Any]
+) -> None:
+    """Whether there is such a hold or budget, or none."""
+    async with spending() as service:
+        named = path.format("2026-11-21T06:50:01.123456Z%234f1d2c3b5a697887")
+        answer = await service.http.request(method, named, json=body)
+        assert answer.status_code == 400, answer.text
+
+
 @pytest.mark.parametrize("expires", [0, -1, True, None, "soon", "2020-01-01T00:00:00Z", 1e300])
 async def test_a_hold_expires_in_the_future(expires: object) -> None:
     """By seconds or an aware time."""

@@ -22,10 +22,11 @@ from ledger.core.visible import unclear_in
 from ledger.http.service import query_models
 from ledger.http.service.budget_request_models import SECONDS_MIN, _expires
 from ledger.http.service.request_models import (
+    _above_0,
     _addend,
     _amount,
     _date,
-    _of_budget,
+    _not_negative,
     bound,
     counter_in,
     edge,
@@ -232,8 +233,8 @@ async def test_nothing_is_taken_but_what_the_document_says(name: str, text: str)
     has_form = re.search(str(schema["pattern"]), text)
     assert not has_form or len(text) > int(str(schema.get("maxLength", 10_000)))
     reads = {
-        "0 or more": _of_budget,
-        "above 0": _of_budget,
+        "0 or more": _not_negative,
+        "above 0": _above_0,
         "counter": _counter,
         "prefix": _prefix.validate_python,
     }

@@ -56,6 +56,7 @@ def token_of(
     return {"Authorization": f"Bearer {token}"}
 
 
+ENTRY_ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 ENTRY = {"change": "1"}
 TWO = [{"counter": "shop/a", "change": "1"}, {"counter": "other", "change": "1"}]
 SHOP = "/v1/counters/shop%2Fa"
@@ -97,7 +98,7 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
             ["write"],
             "POST",
             "/v1/retries",
-            {"entries": [{"counter": "other", "id": "x", "key": "k", "change": "1"}]},
+            {"entries": [{"counter": "other", "id": ENTRY_ID, "key": "k", "change": "1"}]},
         ),
         (["reverse"], "POST", "/v1/entries/x/reverse", {"counter": "other"}),
         *[
@@ -110,7 +111,7 @@ async def test_without_a_valid_token_nothing_of_the_table_is_answered(tmp_path: 
                 ["write"],
                 "POST",
                 "/v1/retries",
-                {"entries": [entry | {"id": "x", "key": "k"} for entry in two]},
+                {"entries": [entry | {"id": ENTRY_ID, "key": "k"} for entry in two]},
             )
             for two in (TWO, TWO[::-1])
         ],
@@ -479,7 +480,7 @@ class _HeldUp:
 BODIES: dict[str, Any] = {
     "/v1/counters/{counter}/entries": ENTRY,
     "/v1/entries": {"entries": [{"counter": "shop/a", "change": "1"}]},
-    "/v1/retries": {"entries": [{"counter": "shop/a", "id": "x", "key": "k", "change": "1"}]},
+    "/v1/retries": {"entries": [{"counter": "shop/a", "id": ENTRY_ID, "key": "k", "change": "1"}]},
     "/v1/entries/{entry}/reverse": {"counter": "shop/a"},
     "/v1/counters/{counter}/reconciliations": {"counted": "4"},
     "/v1/counters/{counter}/description": {"attributes": {"a": "b"}},
@@ -829,13 +830,16 @@ async def test_the_audit_log_says_who_did_what(caplog: pytest.LogCaptureFixture)
     )
 
 
+@pytest.mark.parametrize(
+    "token", ["ldg_0123456789ab_", "ldg%5F0123456789ab%5f", "%6cdg_0123456789ab_"]
+)
 @pytest.mark.parametrize("caller", ["shop", NOBODY])
 def test_a_token_that_was_sent_in_a_path_is_logged_without_its_secret(
-    caplog: pytest.LogCaptureFixture, caller: str
+    caplog: pytest.LogCaptureFixture, caller: str, token: str
 ) -> None:
     """More people read a log than have tokens."""
     secret = "s" * 43
-    path = f"/v1/ldg_0123456789ab_{secret}/entries"
+    path = f"/v1/{token}{secret}/entries"
     with caplog.at_level(logging.INFO):
         log_request(GateStatus("request-1", "POST", "-", path, caller, 401, 0.25, None))
     line = TextFormatter(TEXT_FORMAT).format(caplog.records[0])

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +17,10 @@ from support.serving import served
 from uvicorn.server import ServerState
 
 from ledger.http.service.heads import PATH_BYTES_MAX
-from ledger.http.service.protocol import HELD_BYTES_MAX, TURN_BYTES, BoundedProtocol
+from ledger.http.service.protocol import HELD_BYTES_MAX, SHORT_BYTES, TURN_BYTES, BoundedProtocol
 from ledger.http.service.request_sizes import PIECE_BYTES
 from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES
-from ledger.http.service.turns import BEGUN_AT_ONCE, Turns
+from ledger.http.service.turns import BEGUN_AT_ONCE, PARSED_AT_ONCE, ConnectionTurns, Turns
 from ledger.http.wire import schemas
 from ledger.runtime.connections import (
     HEAD_BYTES_MAX,
@@ -123,8 +124,7 @@ class Caller:
         app: Any,
         connections: Connections[BoundedProtocol] | None = None,
         address: str = "10.0.0.1",
-        turns: Turns | None = None,
-        turns_of_parsing: Turns | None = None,
+        turns: ConnectionTurns | None = None,
     ) -> None:
         call_soon = asyncio.get_running_loop().call_soon
         self.wire, self.refused = Wire(address), list[str]()
@@ -134,10 +134,7 @@ class Caller:
             config,
             ServerState(),
             connections=connections or Connections(Bounds(100, 100)),
-            turns=turns or Turns(call_soon),
-            turns_of_probes=Turns(call_soon),
-            turns_of_handshakes=Turns(call_soon),
-            turns_of_parsing=turns_of_parsing or Turns(call_soon),
+            turns=turns or ConnectionTurns.of(call_soon),
             on_refused=lambda kind: self.refused.append(kind.name),
         )
         self.protocol.connection_made(self.wire)
@@ -151,6 +148,12 @@ class Caller:
     def later(self, seconds: float) -> None:
         """Look at the connection so many seconds from now."""
         self.protocol.end_if_late(asyncio.get_running_loop().time() + seconds)
+
+
+def stopped(rounds: list[Callable[[], None]]) -> ConnectionTurns:
+    """Return turns of which those of requests begin in rounds that the test calls."""
+    turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
+    return replace(turns, requests=Turns(rounds.append))
 
 
 async def settled() -> None:
@@ -446,13 +449,15 @@ async def test_a_body_is_parsed_in_turns() -> None:
     assert counted.taken == len(CHUNKED) + 200_000
 
 
-async def test_what_many_send_is_parsed_in_turns() -> None:
+LONG_PART = HEAD + b"A: " + b"a" * SHORT_BYTES
+
+
+@pytest.mark.parametrize(("part", "at_once"), [(HEAD, BEGUN_AT_ONCE), (LONG_PART, PARSED_AT_ONCE)])
+async def test_what_many_send_is_parsed_in_turns(part: bytes, at_once: int) -> None:
     """Few bytes may be many chunks, or empty lines: a round of the loop takes those of a few."""
     round_of_loop, parsed = 0, Counter[int]()
-    turns = Turns(asyncio.get_running_loop().call_soon)
-    callers = [
-        Caller(Answers(), address=f"10.0.0.{n % 2}", turns_of_parsing=turns) for n in range(40)
-    ]
+    turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
+    callers = [Caller(Answers(), address=f"10.0.0.{n % 2}", turns=turns) for n in range(40)]
     for caller in callers:
         feed = caller.protocol._feed
 
@@ -462,14 +467,29 @@ async def test_what_many_send_is_parsed_in_turns() -> None:
 
         caller.protocol._feed = counted  # type: ignore[method-assign]
     for caller in callers:
-        caller.protocol.data_received(HEAD)
+        caller.protocol.data_received(part)
     while parsed.total() < len(callers):
         round_of_loop += 1
         await asyncio.sleep(0)
-    assert max(parsed.values()) <= BEGUN_AT_ONCE
+    assert max(parsed.values()) <= at_once
     for caller in callers:
-        await caller.send(WHOLE.removeprefix(HEAD))
+        await caller.send(b"\r\nContent-Length: 2\r\n\r\n{}"[2 * part.endswith(b"\n") :])
+        await settled()
     assert [caller.wire.statuses for caller in callers] == [[200]] * len(callers)
+
+
+async def test_what_is_short_waits_for_nothing_that_is_long() -> None:
+    """A probe is answered, from however many addresses others send more."""
+    turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
+    flood = [Caller(Answers(), address=f"10.0.0.{n}", turns=turns) for n in range(200)]
+    for caller in flood:
+        caller.protocol.data_received(LONG_PART)
+    probe = Caller(Answers(), address="10.0.1.1", turns=turns)
+    probe.protocol.data_received(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert probe.wire.statuses == [200]
+    assert sum(caller.protocol._held == b"" for caller in flood) < len(flood)
 
 
 @pytest.mark.parametrize("before", [b"", GET])
@@ -804,7 +824,7 @@ async def test_a_request_waits_until_the_answer_before_is_taken() -> None:
 async def test_requests_begin_in_turn_and_probes_beside_them() -> None:
     """However many have come from one address, a probe, and another address, wait for a few."""
     rounds = list[Callable[[], None]]()
-    turns, connections = Turns(rounds.append), Connections[BoundedProtocol](Bounds(1_000, 1_000))
+    turns, connections = stopped(rounds), Connections[BoundedProtocol](Bounds(1_000, 1_000))
     flood = [Caller(Answers(), connections, turns=turns) for _ in range(10 * BEGUN_AT_ONCE)]
     for caller in flood:
         await caller.send(WHOLE)
@@ -823,7 +843,7 @@ async def test_requests_begin_in_turn_and_probes_beside_them() -> None:
 async def test_a_request_whose_caller_has_left_before_its_turn_is_dropped() -> None:
     """Nobody would take its answer."""
     rounds = list[Callable[[], None]]()
-    turns, app = Turns(rounds.append), Answers()
+    turns, app = stopped(rounds), Answers()
     callers = [Caller(app, turns=turns) for _ in range(BEGUN_AT_ONCE + 1)]
     for caller in callers:
         await caller.send(WHOLE)

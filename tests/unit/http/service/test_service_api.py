@@ -360,6 +360,18 @@ async def test_who_saw_an_entry_cannot_write_in_its_place(key: str | None) -> No
         assert [*values, await away.value("other")] == ["1000", "1000", "0"]
 
 
+@pytest.mark.parametrize(
+    "id_", ["x", "~", "2026-02-29T06:50:01.123456Z#4f1d2c3b5a697887", "2026-11-21T06:50:01Z#4F"]
+)
+async def test_an_entry_of_no_id_is_not_repeated(id_: str) -> None:
+    """Whatever its key is."""
+    async with served() as service:
+        entry = {"counter": "stock", "id": id_, "key": "order-17", "change": "1"}
+        answer = await service.post("/v1/retries", {"entries": [entry]})
+        assert answer.status_code == 400
+        assert "id must be the id of an entry" in answer.json()["detail"]
+
+
 async def test_an_entry_with_another_key_says_so() -> None:
     """By a problem of its own, which names the entry."""
     async with served() as service:
