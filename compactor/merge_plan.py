@@ -1,6 +1,6 @@
 """The decision on one collection, from what every region showed.
 
-The rules, and what breaks without each (design: "Merging"):
+The rules, and what breaks without each (`ledger/docs/internals/merge.md`):
 
 - *committed*: every region shows the net at the version that was read first. One uncommitted
   version at a time; deleted earlier, an entry vanishes where the net has not arrived.

@@ -8,8 +8,7 @@ home or not, it may have been home before, and left a net that did not reach eve
 change of the contract it is in force after a wait, so that nothing decided under the previous one
 is under way any more.
 
-The rules besides those of `compactor.merge_plan` (design: "A lost home"), and what breaks without
-each:
+The rules besides those of `compactor.merge_plan`, and what breaks without each:
 
 - *take over*: a collection whose highest net anywhere is of an older generation gets a net of the
   table's generation, a copy of the newest version seen. The version before would do as well: its
