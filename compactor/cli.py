@@ -200,7 +200,7 @@ def move_home(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Move the home region while the current one still works; takes half an hour by default.
+    """Move the home region while the current one still works; takes 21 minutes by default.
 
     The same as `ledger table set home REGION`: a change of the table's contract. Nothing is merged
     meanwhile; reading and writing continue. If interrupted, run it again, or withdraw it with
@@ -230,7 +230,7 @@ def take_home_command(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Move the home away from a region that is lost for good; takes half an hour by default.
+    """Move the home away from a region that is lost for good; takes 21 minutes by default.
 
     The lost region must be removed from the table's replicas first. Also for a lost region that is
     not the home: TARGET is then the unchanged home. If interrupted, run it again.

@@ -184,7 +184,7 @@ async def change(
 ) -> Contract:
     """Change one value of the contract, given as for `refined`; returns what is in force then.
 
-    Takes half an hour by default. If interrupted, run it again, on any machine.
+    Takes 21 minutes by default. If interrupted, run it again, on any machine.
 
     Raises:
         InvalidInput, StateConflict, SettingsError: as `refined`; nothing was changed.

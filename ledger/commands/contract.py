@@ -111,7 +111,7 @@ def set_value(
 ) -> None:
     """Change a value of the contract, while everything goes on: announce, wait, in force.
 
-    Takes half an hour by default: until no request signed under the old value can arrive. If
+    Takes 21 minutes by default: until no request signed under the old value can arrive. If
     interrupted, run it again, from any machine.
     """
     if resume + withdraw + bool(name) != 1 or bool(name) != bool(value):

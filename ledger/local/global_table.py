@@ -150,7 +150,7 @@ class LocalGlobalTable:
 
         Durations that are not given follow the given ones as far as the rules between them ask.
         What a table's contract holds is written into this table's, in all regions at once: a
-        table in the cloud would take half an hour for it (`ledger table set`).
+        table in the cloud would take 21 minutes for it (`ledger table set`).
 
         Raises:
             SettingsError: an override breaks a rule, or `settle` leaves no room for others.

@@ -95,8 +95,9 @@ class BudgetSettings(Group):
     """How long after its end a window may be spent from, at most 31d. A new spend is never older
     than `retry_horizon`."""
     grant_life: Seconds = 60.0
-    """How long a process may spend a grant, 1s to 1d; so long, and `signature_lifetime` more, a
-    process that crashed keeps the rest of its grant away from others."""
+    """How long a process may spend a grant, 1s to 1d. A process that crashed keeps the rest of its
+    grant so long, and `signature_lifetime` and `clock_skew` more: 17 minutes with the defaults.
+    Then the compactor's next visit frees the rest."""
     on_outage: OnOutage = "refuse"
     """What becomes of a spend while no grant can be had: refuse, or allow, over the limit."""
     on_expiry: OnExpiry = "void"

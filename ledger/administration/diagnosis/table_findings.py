@@ -271,7 +271,7 @@ def contract_findings(seen: Sequence[RegionObservation], settings: Settings) -> 
         since = "" if newest.since is None else f" since {newest.since:%Y-%m-%dT%H:%M:%SZ}"
         what = f"revision {newest.revision} is pending{since}, {_change(newest)}"
         do = (
-            "it takes half an hour by default; if it is abandoned, `ledger table set --resume`"
+            "it takes 21 minutes by default; if it is abandoned, `ledger table set --resume`"
             " finishes it, and `--withdraw` withdraws it"
         )
         yield Diagnosis(DoctorCheck.CONTRACT, "", CheckState.WARNING, what, do)

@@ -70,8 +70,8 @@ class CollectionCounter:
         " token's: a UUIDv7, a ULID, or one of `new_token`.",
         thresholds="None: no condition can see the sum, which other regions change.",
         regions="Any number may write at once; nothing is lost, and all agree in the end.",
-        cost="About 2.04 write units a change in its whole life with merging (1 to write, 1 to"
-        " delete, 0.04 to merge); a value costs a read unit per 4 KB of entries not merged yet.",
+        cost="About 2.05 write units a change in its whole life with merging (1 to write, 1 to"
+        " delete, 0.05 to merge); a value costs a read unit per 4 KB of entries not merged yet.",
         write_units=1,
         read_units=0,
         value_units=1,
