@@ -28,6 +28,9 @@ from ledger.http.wire.problems import MEDIA_TYPE
 
 BYTES_MIN = 1024
 """An answer of so many bytes, or fewer, is one packet in any case."""
+ACCEPTED_MAX = 512
+"""Characters of Accept-Encoding that are read: a program sends some 30, and anybody may send more.
+"""
 SLICE_BYTES = 64 * 1024
 """What is compressed at once; other requests go on in between."""
 KINDS = ("text/", "application/json", MEDIA_TYPE, "image/svg+xml")
@@ -40,7 +43,10 @@ _NEVER = re.compile(r"q=0(\.0*)?", re.ASCII)
 def takes_gzip(accepted: Sequence[str]) -> bool:
     """Return whether a request's Accept-Encoding headers take gzip (RFC 9110, 12.5.3)."""
     taken = dict[str, bool]()
-    for coding in ",".join(accepted).lower().split(","):
+    said = ",".join(accepted)
+    if len(said) > ACCEPTED_MAX:
+        return False
+    for coding in said.lower().split(","):
         name, _, weight = coding.partition(";")
         taken[name.strip()] = not _NEVER.fullmatch(weight.strip())
     return taken.get("gzip", taken.get("*", False))
@@ -120,8 +126,7 @@ def file_answer(
     )
     said = {**(headers or {}), "Vary": "Accept-Encoding"}
     said["ETag"] = f"W/{file.tag}" if is_packed else file.tag  # it is that of other bytes
-    known = request.headers.get("if-none-match", "")
-    if file.tag in {tag.strip().removeprefix("W/") for tag in known.split(",")}:
+    if file.tag in request.headers.get("if-none-match", ""):  # in its quotes, among others or alone
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=said)
     if is_packed:
         said["Content-Encoding"] = "gzip"

@@ -13,7 +13,13 @@ from ledger.http.service import compression
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.access.proxies import ProxyHeader
 from ledger.http.service.access.token_file import set_proxy
-from ledger.http.service.compression import BYTES_MIN, SLICE_BYTES, Compressed, takes_gzip
+from ledger.http.service.compression import (
+    ACCEPTED_MAX,
+    BYTES_MIN,
+    SLICE_BYTES,
+    Compressed,
+    takes_gzip,
+)
 from ledger.testing import MemoryGlobalTable
 
 TAKEN = {"Accept-Encoding": "gzip"}
@@ -35,6 +41,9 @@ MANY = "/v1/totals?" + "&".join(f"id=counter-{number}" for number in range(20))
         (["gzip; q=0.000, *"], False),
         (["*;q=0"], False),
         (["x-gzip-2, notgzip"], False),
+        (["gzip" + "," * (ACCEPTED_MAX - 4)], True),
+        (["gzip" + "," * (ACCEPTED_MAX - 3)], False),
+        (["gzip", *["a"] * 300], False),
     ],
 )
 def test_gzip_is_taken_where_it_is_said(accepted: list[str], is_taken: bool) -> None:  # noqa: FBT001
