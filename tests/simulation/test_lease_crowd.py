@@ -12,8 +12,7 @@ import pytest
 from proof.simulator import loop
 from support.clients import Client, Clients, together
 
-from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
-from ledger.primitives.leases import lease as lease_module
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, contention
 from ledger.primitives.leases.poll_pace import PollPace
 
 FEW, MANY = 100, 1_000
@@ -91,7 +90,7 @@ def test_negative_twin_at_a_fixed_pace_a_crowd_stays_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As before: 0.16 s a turn, at 13 write and 52 read units."""
-    monkeypatch.setattr(lease_module, "PollPace", FixedPace)
+    monkeypatch.setattr(contention, "PollPace", FixedPace)
     took = loop.run(partial(crowd, MANY))
     assert took.turn_seconds > 0.15
     assert took.write_units > 11

@@ -40,7 +40,7 @@ FILES: Mapping[str, bytes] = {
     "records.jsonl": b'{"id": "a", "version": 1, "value": 2}\n{"id": "\\u001b"}\n{\n\xff\n',
     "letters.dead": b"{}\n[1]\nnull\n",
     "broken.yaml": b"home: us-east-1\nregions: [\n",
-    "password.yaml": b"home: us-east-1\nregions: {us-east-1: {endpoint: 'http://u:secret@127.0.0.1:1'}}\n",
+    "password.yaml": b"home: us-east-1\nregions: {us-east-1: {endpoint: 'http://u:hunter2@127.0.0.1:1'}}\n",
     "folder/inside": b"kept",
 }
 

@@ -76,7 +76,7 @@ ENVIRONMENTS: Sequence[Mapping[str, str]] = (
     {"LEDGER_REGIONS": '{"a": 1}'},
     {"AWS_PROFILE": "absent"},
     {"AWS_CA_BUNDLE": "no/such"},
-    {"HTTP_PROXY": "http://u:secret@["},
+    {"HTTP_PROXY": "http://u:hunter2@["},
     {"AWS_CONFIG_FILE": "good.csv"},
     {"TZ": "no/such"},
     {"HOME": "/dev/null"},
