@@ -171,7 +171,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        return self._answered is not None and not self._answered.response_complete
+        answered = self._answered
+        return answered is not None and not (answered.response_complete or answered.disconnected)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; it comes while a request waits only where one looks for its caller."""
@@ -403,6 +404,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """
         self._connections.wait(self)
         self._wait(STALL_SECONDS_MAX)
+        self._held = b""
+        self.flow.resume_reading()  # else its leaving would not be seen
         if self.transport.can_write_eof():
             with suppress(OSError):  # the caller has left meanwhile
                 self.transport.write_eof()

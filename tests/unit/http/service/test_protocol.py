@@ -478,6 +478,27 @@ async def test_what_many_send_is_parsed_in_turns(part: bytes, at_once: int) -> N
     assert [caller.wire.statuses for caller in callers] == [[200]] * len(callers)
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_caller_whose_body_was_refused_leaves_nothing(*, is_read: bool) -> None:
+    """Its leaving is seen, although nobody took what had come of the body; else it is cut off."""
+    app = Answers()
+    if not is_read:
+        app.may_answer.clear()
+
+    async def unread(scope: Scope, receive: Receive, send: Send) -> None:
+        await app.may_answer.wait()
+        await app(scope, receive, send)
+
+    caller = Caller(unread)
+    for piece in in_steps(CHUNKED + b"1\r\n \r\n" * 9_000, size=20_000):
+        caller.protocol.data_received(piece)
+    await settled()
+    caller.later(BODY_SECONDS_MAX if not is_read else 0)
+    assert (caller.wire.statuses, caller.wire.is_paused) == ([431 if is_read else 408], False)
+    caller.later(STALL_SECONDS_MAX)
+    assert caller.wire.is_aborted
+
+
 async def test_what_is_short_waits_for_nothing_that_is_long() -> None:
     """A probe is answered, from however many addresses others send more."""
     turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
