@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-YOUNG_MAX = 50_000
-"""Allocations before the young generation is scanned; Python's default is 700."""
+YOUNG_MAX = 5_000
+"""Allocations before the young generation is scanned; Python's default is 700. Of more, cycles among
+them would be freed in one piece, which holds up all others."""
 MIDDLE_MAX = 20
-OLDEST_MAX = 100
+OLDEST_MAX = 1_000
 _closed: deque[None] = deque(maxlen=1)
 """Whether a client was closed that may not be collected."""
 

@@ -2,8 +2,8 @@
 
 DynamoDB asks that no more than two read a shard at a time, so a process with many followers reads
 as one. Records do not change, so a page that had some is kept while there is room. A page that had
-none holds for `POLL_SECONDS`. A page of the oldest records holds for `LISTING_SECONDS`: they pass
-out of the stream, and a feed that began with them would find the records after them gone.
+none holds for `POLL_SECONDS`. The oldest records are read anew: they pass out of the stream, and a
+feed that began with a page that was kept would find the records after it gone.
 
 The feed of an open ledger: its stream, opened when it is first read.
 """
@@ -22,7 +22,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 
 LISTING_SECONDS = 10.0
-"""How long a listing of the shards holds, and which records are the oldest."""
+"""How long a listing of the shards holds."""
 KEPT_MAX = 20_000
 """Entries kept; some 20 MB."""
 PAGES_MAX = 1_000
@@ -30,11 +30,7 @@ PAGES_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What was read of a shard after a number, and when.
-
-    What was read from the first record on (`FIRST`) serves all that ask for the oldest, not the
-    other way round.
-    """
+    """What was read of a shard after a number, and when."""
 
     after: int
     read: ShardRead
@@ -43,7 +39,7 @@ class _Page:
     def holds(self, after: int, now: float) -> bool:
         if self.read.upto is None and not self.read.is_closed:
             return after == self.after and now < self.at + POLL_SECONDS
-        if after == OLDEST and now >= self.at + LISTING_SECONDS:
+        if after == OLDEST:
             return False
         return self.after <= after and (after < (self.read.upto or 0) or after == self.after)
 
