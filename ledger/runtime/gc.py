@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG_MAX = 5_000
-"""Allocations before the young generation is scanned; Python's default is 700. Of more, cycles among
-them would be freed in one piece, which holds up all others."""
+"""Allocations before the young generation is scanned; Python's default is 700. Of more, the cycles
+would be freed in one piece, which holds up all others."""
 MIDDLE_MAX = 20
 OLDEST_MAX = 1_000
 _closed: deque[None] = deque(maxlen=1)

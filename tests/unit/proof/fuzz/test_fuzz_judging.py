@@ -40,7 +40,7 @@ def test_a_command_that_behaves_has_no_problem() -> None:
         ({"status": -11}, "it ended with -11"),
         ({"status": 1, "errors": "Traceback (most recent call last):"}, "a traceback"),
         ({"status": 1}, "it failed and says nothing"),
-        ({"status": 1, "errors": "http://u:secret@h"}, "it shows a password"),
+        ({"status": 1, "errors": "http://u:hunter2@h"}, "it shows a password"),
         ({"out": '{"a": "\x9b"}'}, r"output with '\x9b'"),
         ({"out": "a table"}, "no JSON: 'a table'"),
         ({"after": {"good.csv": b"x"}}, "good.csv was changed"),
