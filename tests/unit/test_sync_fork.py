@@ -65,7 +65,9 @@ def forked(child: str) -> list[str]:
         check=False,
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONDEVMODE": "1"},
     )
-    assert ran.stderr == ""
+    # Of a busy machine asyncio's debug mode says which step took long: that is no fault.
+    errors = [line for line in ran.stderr.splitlines() if not line.startswith("Executing <")]
+    assert errors == []
     assert ran.returncode == 0
     return ran.stdout.splitlines()
 
