@@ -126,20 +126,20 @@ def _breaches(text: str, limits: Limits) -> Iterator[tuple[str, str]]:
             yield "", f"{hit!r}: {advice}"
 
 
-def _counts(words: Sequence[str], prose: str, limits: Limits) -> Iterator[tuple[str, str]]:
-    if len(words) > limits.words:
-        yield "words", f"{len(words)} words, {limits.words:g} allowed"
+def _counts(found: Sequence[str], prose: str, limits: Limits) -> Iterator[tuple[str, str]]:
+    if len(found) > limits.words:
+        yield "words", f"{len(found)} words, {limits.words:g} allowed"
     hits = {
-        "what": words.count("what"),
+        "what": found.count("what"),
         "one": len(PRONOUN_ONE.findall(prose)),
-        "it": words.count("it") + words.count("its"),
+        "it": found.count("it") + found.count("its"),
     }
     for name, count in hits.items():
-        allowed = getattr(limits, name) * len(words) / 1000 + SLACK
+        allowed = getattr(limits, name) * len(found) / 1000 + SLACK
         if count > allowed:
             yield name, f"{name!r} {count} times, {int(allowed)} allowed"
-    spoken = words.count("you") + words.count("your")
-    if spoken < limits.you * len(words) / 1000:
+    spoken = found.count("you") + found.count("your")
+    if spoken < limits.you * len(found) / 1000:
         yield "you", f"'you' {spoken} times: speak to the reader"
 
 

@@ -102,7 +102,11 @@ class Spoken(errors.OutcomeUnknown):
 
 
 def problem_in_http(error: LedgerError) -> Problem:
-    """Return an error of the ledger as a problem; what is not for callers is written to the log."""
+    """Return an error of the ledger as a problem; what is not for callers is written to the log.
+
+    The error lets its frames go, which may hold it: many such cycles would be freed in one piece.
+    """
+    error.with_traceback(None)
     problem = problem_of(error)
     if "counters" in problem.members:  # of all requests that shared one with this
         problem = replace(problem, members={**problem.members, "counters": []})
@@ -157,7 +161,7 @@ async def read_each(
         try:
             return (await read(name),)
         except of_one as error:
-            errors[name] = error.with_traceback(None)  # which holds frames that hold the error
+            errors[name] = error
             return ()
 
     asked = list(dict.fromkeys(names))

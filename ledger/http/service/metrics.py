@@ -91,6 +91,10 @@ def log_request(seen: GateStatus) -> None:
     beginning: anybody may send a long one. A token in it, sent by mistake, has no secret
     there.
     """
+    is_audited = seen.status in _REFUSALS or seen.method not in _READING
+    log, level = (audit_log, logging.INFO) if is_audited else (access_log, logging.DEBUG)
+    if not log.isEnabledFor(level):
+        return
     path = without_secrets(seen.path)
     if seen.caller in _STRANGERS and len(path) > SHOWN_MAX:
         path = f"{path[:SHOWN_MAX]}... ({len(path):,} characters)"
@@ -103,7 +107,4 @@ def log_request(seen: GateStatus) -> None:
         "seconds": round(seen.seconds, 6),
         **({} if seen.proxy is None else {"proxy": seen.proxy}),
     }
-    if seen.status in _REFUSALS or seen.method not in _READING:
-        audit_log.info("%s %s", seen.method, seen.route, extra=fields)
-    else:
-        access_log.debug("%s %s", seen.method, seen.route, extra=fields)
+    log.log(level, "%s %s", seen.method, seen.route, extra=fields)

@@ -259,26 +259,31 @@ def _amount(
     return found
 
 
-def _addend(value: object, form: re.Pattern[str] = _ADDEND_FORM) -> Decimal:
-    return _amount(value, lambda text: amounts.addend(amounts.parse(text)), form)
+def _addend(value: object) -> Decimal:
+    return _amount(value, lambda text: amounts.addend(amounts.parse(text)), _ADDEND_FORM)
 
 
 def _not_negative(value: object) -> Decimal:
-    """Return an amount of a budget; how large it may be depends on the budget."""
     found = _addend(value)
     if str(value).startswith("-"):
         raise InvalidAmount(f"an amount of a budget must have no sign, got {value!r:.100}")
-    if found > 0 and not _BUDGET_FORM.fullmatch(str(value)):
+    return _of_budget(found, value)
+
+
+def _above_0(value: object) -> Decimal:
+    found = _addend(value)
+    if found <= 0:
+        raise InvalidAmount(f"an amount to spend or hold must be above 0, got {value!r:.100}")
+    return _of_budget(found, value)
+
+
+def _of_budget(found: Decimal, value: object) -> Decimal:
+    """Return an amount of a budget; how large it may be depends on the budget."""
+    if not _BUDGET_FORM.fullmatch(str(value)):
         raise InvalidAmount(
             f"an amount of a budget must have up to {BUDGET_DIGITS_MAX} digits, got {value!r:.100}"
         )
     return found
-
-
-def _above_0(value: object) -> Decimal:
-    if _addend(value) <= 0:
-        raise InvalidAmount(f"an amount to spend or hold must be above 0, got {value!r:.100}")
-    return _not_negative(value)
 
 
 def edge(name: str, text: str | None) -> datetime | str | None:

@@ -146,16 +146,16 @@ class _Member:
 
 
 class _Members:
-    """What is taken of a value: by loops in C, but for the few members that have a way."""
+    """What is taken of a value, two members or more: by loops in C, but for the few with a way."""
 
     def __init__(self, members: Sequence[_Member]) -> None:
-        self._values = attrgetter(*(one.attribute for one in members), "__class__")
+        self._values = attrgetter(*(one.attribute for one in members))
         self._names = [one.name for one in members]
         self._ways = [(one.name, one.way) for one in members if one.way is not None]
 
     def of(self, value: object) -> Fields:
         """Return the members of a value by name."""
-        found: Fields = dict(zip(self._names, self._values(value), strict=False))  # not its class
+        found: Fields = dict(zip(self._names, self._values(value), strict=True))
         for name, way in self._ways:
             if (held := found[name]) is not None:
                 found[name] = way(held)

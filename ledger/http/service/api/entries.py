@@ -197,7 +197,6 @@ async def _each(
         problem = error.problem
     except LedgerError as error:
         problem = problem_for(request, _shortened(error))
-        error.with_traceback(None)  # which holds frames that may hold the error
     else:
         return _result(entry)
     await let_others_go_on()  # it may have waited for nothing
