@@ -299,6 +299,8 @@ class LeaseLost(LedgerError):
 class LaneFenced(LedgerError):
     """Another worker moved the lane's committed position: nothing of the batch was committed."""
 
+    retryable = True
+
 
 class LaneClosed(LedgerError):
     """An operator took the lane out of service: nothing of it is committed any more."""

@@ -12,7 +12,7 @@ from support.ledgers import services_of
 
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_of
-from ledger.core.errors import Throttled
+from ledger.core.errors import SignedTooLate, Throttled
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.settings import Settings
@@ -35,6 +35,7 @@ Fate = Literal[
     "lost, no answer",
     "lands later",
     "throttled",
+    "frozen before it signs",
     "killed before",
     "killed after",
 ]
@@ -73,6 +74,8 @@ class FateStore(MemoryStore):
             raise Killed
         if fate == "throttled":
             raise Throttled("too many requests")
+        if fate == "frozen before it signs":
+            raise SignedTooLate(fate)
         if fate == "lost, no answer":
             return Unknown(fate)
         outcome = await super().transact(actions, token=token)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from ledger.core.errors import LaneFenced, LedgerError, StoreError, Throttled, Unreachable
+from ledger.core.errors import LaneFenced, LedgerError, StoreError, Unreachable
 from ledger.pipeline.core.age_horizon import AgeHorizon, horizon
 from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import state_item, state_key, state_of
@@ -352,8 +352,8 @@ class StateStage:
             if one.look:
                 state = await self._read(record.home, record.id)
             await self._advance(batch, record, delivery, state)
-        except (Unreachable, Throttled) as error:
-            if record.home == self._region:
+        except StoreError as error:
+            if record.home == self._region or not error.retryable:
                 raise
             batch.silent.add(record.home)
             batch.parked.append((record, delivery))

@@ -27,7 +27,7 @@ from functools import partial
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ledger.core.errors import InvalidInput, LaneFenced, SettingsError, Throttled, Unreachable
+from ledger.core.errors import InvalidInput, LaneFenced, SettingsError, StoreError
 from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.record_adapter import form_of
 from ledger.pipeline.core.records import Delivery
@@ -111,9 +111,6 @@ MAPPED_MAX = 64
 """Batches committed that wait to be reduced."""
 RESTARTS = Backoff(base_seconds=0.2, longest_seconds=10.0, tries_max=20)
 """Between two beginnings of a lane that did not get on, and how often."""
-
-PASSING = (Throttled, Unreachable)
-"""Errors after which nothing was written, and that may be over soon."""
 
 OnCounted = Callable[[str], None]
 Mapped = tuple[Sequence[Delivery], list[MapItem]]
@@ -263,9 +260,9 @@ class LaneWorker:
                 await self._run_once()
                 if await self._is_at_rest():
                     return
-            except (LaneFenced, *PASSING) as error:
+            except (LaneFenced, StoreError) as error:
                 failures = 1 if self._lanes.position > before else failures + 1
-                if failures > RESTARTS.tries_max:
+                if not error.retryable or failures > RESTARTS.tries_max:
                     raise
                 self._restarted(type(error).__name__)
             else:

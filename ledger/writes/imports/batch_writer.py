@@ -17,8 +17,6 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
     StoreError,
-    Throttled,
-    Unreachable,
 )
 from ledger.runtime.services import Services
 from ledger.runtime.validity import signed_within
@@ -155,7 +153,9 @@ class BatchWriter:
         try:
             with signed_within(validity, self._clock):
                 outcome = await self._store.transact(actions)
-        except (Throttled, Unreachable) as error:
+        except StoreError as error:
+            if not error.retryable:
+                raise
             return _Again(str(error), error=error)
         return await self._judge(batch, actions, outcome)
 

@@ -53,6 +53,7 @@ RETRYABLE = {
     "ArchiveError",
     "ContractStale",
     "HomeMoving",
+    "LaneFenced",
     "NotSent",
     "ReadTooSlow",
     "RegionUnreadable",

@@ -22,6 +22,8 @@ from support.pipelines import (
 from ledger.core.errors import (
     AccessDenied,
     FormConflict,
+    SignedTooLate,
+    StoreError,
     Unreachable,
 )
 from ledger.pipeline.core.items import state_key
@@ -121,14 +123,13 @@ async def test_corrections_go_on_after_the_home_of_the_table_has_moved(*, is_los
     assert state_key("T9")[0] not in other.table.partitions
 
 
-async def test_a_record_whose_home_does_not_answer_is_parked() -> None:
+@pytest.mark.parametrize("error", [Unreachable("no answer"), SignedTooLate("no answer")])
+async def test_a_record_whose_home_does_not_answer_is_parked(error: StoreError) -> None:
     """The others are written, what lies before it is committed, and it is not passed over."""
     store, silent = MemoryStore(HOME), True
     raws = [message("T1", 1, 1), message("E1", 1, 20), message("T2", 1, 300)]
     raws += [message("E1", 2, 4000), message("T1", 2, 50_000)]
-    faulty = FaultyStore(
-        MemoryStore(AWAY), lambda _call: Raises(Unreachable("no answer")) if silent else None
-    )
+    faulty = FaultyStore(MemoryStore(AWAY), lambda _call: Raises(error) if silent else None)
     stores: dict[str, Store] = {HOME: store, AWAY: faulty}
     records = deliveries(raws)
     with pytest.raises(Unreachable, match=r"1 records are parked, the first at 000002: no answer"):

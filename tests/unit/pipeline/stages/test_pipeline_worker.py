@@ -24,8 +24,10 @@ from support.pipelines import (
 
 from ledger.core.errors import (
     AccessDenied,
+    ContractStale,
     LedgerError,
     SettingsError,
+    SignedTooLate,
     Throttled,
     Unreachable,
 )
@@ -227,21 +229,23 @@ async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
 
 
 async def test_failures_that_pass_are_waited_for() -> None:
-    """Throttling and lost answers, one after the other, end in the same totals."""
+    """Throttling, lost answers and a process that freezes, in any order, end in the same totals."""
     store = MemoryStore(HOME)
     faults: list[Fault] = [
         Raises(Throttled("slow")),
         Lost(),
         NeverArrived(),
         Raises(Unreachable("gone")),
+        Raises(SignedTooLate("frozen")),
     ]
 
     draw = seeded()
 
     def decide(call: FaultCall) -> Fault | None:
         if call.operation in {"get", "query"}:
-            return Raises(Unreachable("gone")) if draw.randrange(7) == 0 else None
-        return draw.choice(faults) if draw.randrange(3) else None
+            passing = draw.choice([Unreachable("gone"), ContractStale("frozen")])
+            return Raises(passing) if draw.randrange(7) == 0 else None
+        return draw.choice(faults) if draw.randrange(2) else None
 
     await lane_worker(
         deliveries(RAWS), FaultyStore(store, decide, clock=ManualClock(instant=True))

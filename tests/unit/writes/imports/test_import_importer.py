@@ -95,6 +95,7 @@ async def test_without_markers_a_lost_answer_doubles(fate: Fate) -> None:
         ["lands later"],
         ["lands later", "lands later", "lands later"],
         ["throttled", "lands later", "applied, no answer", "throttled"],
+        ["frozen before it signs", "lands later", "frozen before it signs"],
     ],
 )
 async def test_lost_answers_count_once(fates: Sequence[Fate]) -> None:
