@@ -22,6 +22,10 @@ PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
 BODY_SECONDS_MAX = 30.0
 """How long a body may take, from the end of the head on."""
+HELLO_BYTES_MAX = 8 * 1024
+"""Bytes of records with which a caller begins TLS."""
+_RECORD_HEADER_BYTES = 5
+_HANDSHAKE = 22
 BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
 LONG_HEAD = Problem(
     HEAD_TOO_LARGE,
@@ -50,10 +54,45 @@ class Flow(FlowControl):
             super().resume_reading()
 
 
+class HelloSize:
+    """How many bytes of a handshake come from a caller before they are encrypted.
+
+    The time in which TLS reads them is no multiple of their number: OpenSSL looks for the group of
+    each share of a key among all groups that the caller lists. A caller needs less than 4 KB, with
+    the longest keys and a session's ticket. Records announce their lengths (RFC 8446, 5.1), so what
+    is too long is refused before the end of it has come.
+    """
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._left = 0
+        self._size = 0
+        self._has_ended = False
+
+    def exceeds(self, data: bytes) -> bool:
+        """Take what comes next; return whether it is more than a caller needs."""
+        place = 0
+        while place < len(data) and not self._has_ended and self._size <= HELLO_BYTES_MAX:
+            if self._left:
+                step = min(self._left, len(data) - place)
+                self._left -= step
+            else:
+                step = min(_RECORD_HEADER_BYTES - len(self._header), len(data) - place)
+                self._header += data[place : place + step]
+                if len(self._header) == _RECORD_HEADER_BYTES:
+                    self._has_ended = self._header[0] != _HANDSHAKE
+                    self._left = int.from_bytes(self._header[3:], "big")
+                    self._size += _RECORD_HEADER_BYTES + self._left
+                    self._header = b""
+            place += step
+        return self._size > HELLO_BYTES_MAX and not self._has_ended
+
+
 class _Handshake(asyncio.Protocol):
     """Stands before TLS until its handshake has ended, and hands over in turn what comes.
 
-    An operation with a private key takes a millisecond: many at once would hold up all others.
+    An operation with a private key takes a millisecond: many at once would hold up all others. A
+    connection that announces more than a caller needs to begin TLS ends before any of that is read.
     """
 
     def __init__(
@@ -64,6 +103,7 @@ class _Handshake(asyncio.Protocol):
     ) -> None:
         self._transport, self._layer, self._enter = transport, layer, enter
         self._came = b""
+        self._hello = HelloSize()
         self._change(self)
 
     def _change(self, protocol: asyncio.BaseProtocol) -> None:
@@ -74,6 +114,10 @@ class _Handshake(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Keep what comes until its turn; nothing more is read."""
+        if self._hello.exceeds(data):
+            self._came = b""
+            self._transport.abort()
+            return
         is_first = not self._came
         self._came += data
         if self._came and is_first:

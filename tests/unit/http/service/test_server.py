@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 import weakref
+from asyncio.sslproto import SSLProtocol
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -27,6 +28,7 @@ from ledger.http.service.access.access import Access, FileAccess, OpenAccess
 from ledger.http.service.options import ServiceOptions, Tls
 from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.server import KEEP_ALIVE_SECONDS, Running, ServerInstance
+from ledger.http.service.transports import HelloSize
 from ledger.http.service.turns import Turns
 from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
@@ -206,6 +208,64 @@ def test_each_step_of_a_handshake_waits_for_its_turn(
     answers, turns = run_on_loop(begun(10), loop=loop)
     assert answers == [b"HTTP/1.1 200"] * 10
     assert turns >= 40  # two for each handshake, one to parse and one to begin a request
+
+
+def _records(payload: bytes, size: int, kind: int = 22) -> bytes:
+    parts = (payload[start : start + size] for start in range(0, len(payload), size))
+    return b"".join(
+        b"%c\x03\x01%b%b" % (kind, len(part).to_bytes(2, "big"), part) for part in parts
+    )
+
+
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+@pytest.mark.parametrize(
+    ("data", "is_long"),
+    [
+        (_records(b"x" * 8_000, 16_384), False),
+        (_records(b"x" * 8_000, 4_000), False),
+        (_records(b"x" * 9_000, 16_384)[:5], True),  # it is announced
+        (_records(b"x" * 9_000, 500), True),
+        (_records(b"x" * 2_000, 1), True),  # headers count
+        (_records(b"", 1) + b"\x16\x03\x01\x00\x00" * 1_700, True),
+        (_records(b"x" * 2_000, 2_000) + _records(b"y" * 99_000, 16_384, kind=23), False),
+        (_records(b"y" * 99_000, 16_384, kind=23), False),
+        (b"GET / HTTP/1.1\r\n" * 1_000, False),
+    ],
+)
+def test_only_the_beginning_of_a_handshake_is_bounded(
+    data: bytes,
+    is_long: bool,  # noqa: FBT001
+    step: int,
+) -> None:
+    """However its bytes are divided, into records and into what is read at once."""
+    size = HelloSize()
+    found = [size.exceeds(data[place : place + step]) for place in range(0, len(data), step)]
+    assert any(found) == is_long
+
+
+def test_a_handshake_that_begins_with_too_much_is_not_read(
+    tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL would look for the group of each share of a key among all groups of a long list."""
+    read = list[int]()
+    get_buffer = SSLProtocol.get_buffer
+
+    def counted(layer: SSLProtocol, size: int) -> Any:
+        read.append(size)
+        return get_buffer(layer, size)
+
+    monkeypatch.setattr(SSLProtocol, "get_buffer", counted)
+
+    async def refused() -> bytes:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+                await connection.send(_records(b"\x01\x00\xfd\x00" + bytes(0xFD00), 16_384))
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    return await connection.receive()
+            return b""
+
+    assert run_on_loop(refused(), loop="asyncio") == b""
+    assert read == []
 
 
 def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
