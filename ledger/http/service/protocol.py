@@ -24,7 +24,7 @@ uvicorn's protocol with bounds:
 - What follows a request that waits for the answer before is not parsed, nor read on: whoever asks
   and takes no answer costs one request.
 - Requests begin in turn (`ledger.http.service.turns`), probes in a row of their own; one whose
-  caller has left before its turn is dropped. TLS handshakes and parsing go on in turn as well.
+  caller has left before its turn is dropped. What comes is decrypted and parsed in turn as well.
 - Requests that come together are answered in order; each body has its time from its turn on.
 - No upgrade is taken (RFC 9110, 7.8): a body is that which its head declares. CONNECT is refused.
 - An error behind a request is answered after that request, and ends the connection.
@@ -56,7 +56,9 @@ from ledger.http.service.transports import (
     LATE,
     LONG_HEAD,
     PORTION_BYTES,
+    TURN_BYTES,
     Flow,
+    TlsTurns,
     answer_of,
     begin_tls,
     portions,
@@ -72,8 +74,6 @@ HELD_BYTES_MAX = 1024 * 1024
 """
 SHORT_BYTES = 1024
 """What is as short as a request of a probe, and waits for nothing that is longer."""
-TURN_BYTES = 16 * 1024
-"""How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
 _OF_CONNECTION = frozenset({b"connection", b"proxy-connection"})
 
 
@@ -98,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._last: Problem | None = None
         self._early = self._held = b""
         self._handshake: asyncio.Task[None] | None = None
+        self._tls: TlsTurns | None = None
         self._late_at = self._stalled_at = inf
         self._is_open = self._is_resting = self._is_deaf = self._is_due = self._has_ended = False
         self._sizes, self._dropped = RequestSizes(), 0
@@ -122,18 +123,30 @@ class BoundedProtocol(HttpToolsProtocol):
         # TLS would hold eight times as much before it says that nothing is taken.
         transport.set_write_buffer_limits(high=PORTION_BYTES)
         super().connection_made(transport)
-        self.flow = Flow(transport, self._parse_held)
+        self.flow = Flow(transport, self._parse_held, self._decrypt)
 
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Begin TLS; what came with the end of the handshake is parsed after it."""
-        enter = partial(self._turns.handshakes.enter, self._connections.address_of(self))
-        encrypted = await begin_tls(transport, self, context, self._take_early, enter)
-        if encrypted is None or self.transport.is_closing():
+        begun = await begin_tls(transport, self, context, self._take_early, self._enter_turn)
+        if begun is None or self.transport.is_closing():
             self.end()
             return
+        encrypted, self._tls = begun
         self._open(encrypted)
         if self._early:
             self.data_received(self._early)
+
+    def _decrypt(self) -> None:
+        """Go on with what TLS has not read yet."""
+        if self._tls is not None:
+            self._tls.go_on()
+
+    def _enter_turn(self, size: int, begin: Callable[[], None]) -> None:
+        """Let bytes that came wait for the turn of their address."""
+        turns = self._turns.short_parsing if size <= SHORT_BYTES else self._turns.parsing
+        if not self._is_open:
+            turns = self._turns.handshakes
+        turns.enter(self._connections.address_of(self), begin)
 
     def _take_early(self) -> bytes:
         early, self._early = self._early, b""
@@ -145,12 +158,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
+        self._tls = None
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # else the timer holds the connection while it runs
 
     def end(self) -> None:
         """Cut the connection off."""
         self._leave()
+        self._tls = None
         self.transport.abort()
         if not self._is_open:
             self.parser = None  # type: ignore[assignment]  # as uvicorn does, once it is open
@@ -164,6 +179,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def end_if_late(self, now: float) -> None:
         """End the connection if its caller has let it wait for too long."""
+        self._decrypt()  # what comes to one that closes, and takes nothing more, may end it
         if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
             self.end()
         elif now >= self._late_at:
@@ -226,9 +242,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return True
 
     def _enter_parsing(self) -> None:
-        is_short = len(self._held) <= SHORT_BYTES
-        turns = self._turns.short_parsing if is_short else self._turns.parsing
-        turns.enter(self._connections.address_of(self), self._parse)
+        self._enter_turn(len(self._held), self._parse)
 
     def _parse(self) -> None:
         """Parse for one turn, and go on once the endpoint has taken what came of a body."""
@@ -372,6 +386,9 @@ class BoundedProtocol(HttpToolsProtocol):
             await self.flow.drain()
 
         await app(scope, received_until(lambda: self._has_ended, receive), hand_over)
+        if self._has_ended and cycle.response_started and not cycle.response_complete:
+            cycle.disconnected = True  # a stream ends with its caller, which is no error
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, wait for one, or end the connection."""

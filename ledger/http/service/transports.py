@@ -22,6 +22,12 @@ PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
 BODY_SECONDS_MAX = 30.0
 """How long a body may take, from the end of the head on."""
+TURN_BYTES = 16 * 1024
+"""How much is parsed in one round of the event loop: a byte may be a chunk, with its own call."""
+DECRYPTED_BYTES = 4 * 1024
+"""How much TLS reads in one round: 27 bytes may be a change of keys."""
+EnterTurn = Callable[[int, Callable[[], None]], None]
+"""Calls once it is the turn of so many bytes of the connection."""
 HELLO_BYTES_MAX = 8 * 1024
 """Bytes of records with which a caller begins TLS."""
 _RECORD_HEADER_BYTES = 5
@@ -44,14 +50,21 @@ LATE = Problem(
 class Flow(FlowControl):
     """The flow of a connection, where who asks for more gets first what has come already."""
 
-    def __init__(self, transport: asyncio.Transport, parse_held: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        parse_held: Callable[[], bool],
+        read_on: Callable[[], None],
+    ) -> None:
         super().__init__(transport)
         self._parse_held = parse_held
+        self._read_on = read_on
 
     def resume_reading(self) -> None:
         """Go on with what is held, or else read."""
         if not self._parse_held():
             super().resume_reading()
+            self._read_on()
 
 
 class HelloSize:
@@ -88,61 +101,67 @@ class HelloSize:
         return self._size > HELLO_BYTES_MAX and not self._has_ended
 
 
-class _Handshake(asyncio.Protocol):
-    """Stands before TLS until its handshake has ended, and hands over in turn what comes.
+class TlsTurns(asyncio.Protocol):
+    """Stands before TLS, and hands over what comes in turns of `DECRYPTED_BYTES`.
 
-    An operation with a private key takes a millisecond: many at once would hold up all others. A
+    An operation with a private key takes a millisecond, and few bytes may be many records, or many
+    changes of keys, that bring the application nothing: many at once would hold up all others. A
     connection that announces more than a caller needs to begin TLS ends before any of that is read.
     """
 
-    def __init__(
-        self,
-        transport: asyncio.Transport,
-        layer: Any,  # an asyncio.BufferedProtocol
-        enter: Callable[[Callable[[], None]], None],
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, layer: Any, enter: EnterTurn) -> None:
+        """Take the place of TLS (`layer`, an asyncio.BufferedProtocol) at a transport."""
         self._transport, self._layer, self._enter = transport, layer, enter
+        self._encrypted: asyncio.Transport | None = None
         self._came = b""
+        self._is_due = False
         self._hello = HelloSize()
-        self._change(self)
+        transport.pause_reading()  # it reads for the two in different ways
+        transport.set_protocol(self)
+        transport.resume_reading()
 
-    def _change(self, protocol: asyncio.BaseProtocol) -> None:
-        """Give the transport another protocol, which it reads for in another way."""
-        self._transport.pause_reading()
-        self._transport.set_protocol(protocol)
-        self._transport.resume_reading()
+    def begun(self, encrypted: asyncio.Transport) -> None:
+        """Go on for the application, once the handshake has ended."""
+        self._encrypted = encrypted
 
     def data_received(self, data: bytes) -> None:
         """Keep what comes until its turn; nothing more is read."""
         if self._hello.exceeds(data):
             self._came = b""
             self._transport.abort()
-            return
-        is_first = not self._came
-        self._came += data
-        if self._came and is_first:
+        elif data:
+            self._came += data
             self._transport.pause_reading()
-            self._enter(self._go_on)
+            self.go_on()
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """Hand over what has come in its turn, unless the application takes nothing now."""
+        if self._came and not self._is_due and self._is_taken:
+            self._is_due = True
+            self._enter(len(self._came), self._turn)
+
+    @property
+    def _is_taken(self) -> bool:
+        encrypted = self._encrypted
+        return encrypted is None or encrypted.is_reading() or encrypted.is_closing()
+
+    def _turn(self) -> None:
         # Not at once: an error of TLS would hold the frames of all that called this.
         asyncio.get_running_loop().call_soon(self._hand_over)
 
     def _hand_over(self) -> None:
-        if self._came and not self._transport.is_closing():
-            came, self._came = memoryview(self._came), b""
+        self._is_due = False
+        came, self._came = self._came[:DECRYPTED_BYTES], self._came[DECRYPTED_BYTES:]
+        while came and not self._transport.is_closing():
+            buffer = self._layer.get_buffer(len(came))
+            size = min(len(came), len(buffer))
+            buffer[:size] = came[:size]
+            self._layer.buffer_updated(size)
+            came = came[size:]
+        if self._came:
+            self.go_on()
+        elif not self._transport.is_closing():
             self._transport.resume_reading()
-            while came:
-                buffer = self._layer.get_buffer(len(came))
-                size = min(len(came), len(buffer))
-                buffer[:size] = came[:size]
-                self._layer.buffer_updated(size)
-                came = came[size:]
-
-    def end(self) -> None:
-        """Let TLS read for itself."""
-        self._change(self._layer)
-        self._hand_over()
 
     def eof_received(self) -> Any:
         """Tell TLS that nothing more comes."""
@@ -167,9 +186,9 @@ async def begin_tls(
     own: asyncio.Protocol,
     context: ssl.SSLContext,
     take_early: Callable[[], bytes],
-    enter: Callable[[Callable[[], None]], None],
-) -> asyncio.Transport | None:
-    """Return a transport with TLS, or None if the caller comes to none; `enter` is for a turn.
+    enter: EnterTurn,
+) -> tuple[asyncio.Transport, TlsTurns] | None:
+    """Return a transport with TLS and what stands before it, or None if the caller comes to none.
 
     A loop may read between `connection_made` and the first step of `start_tls`; uvloop does,
     and begins to read after `connection_made` whatever that has paused. The first of the two
@@ -188,7 +207,7 @@ async def begin_tls(
     if layer is own or layer is None:  # it closes already
         taking = None
     else:
-        taking = _Handshake(transport, layer, enter)
+        taking = TlsTurns(transport, layer, enter)
         taking.data_received(take_early())
     try:
         encrypted = await handshake
@@ -197,9 +216,10 @@ async def begin_tls(
         error.__traceback__ = None  # else it and its frames hold each other, and all of this
     finally:
         handshake.cancel()  # of one that a caller left nothing may be heard any more
-    if taking is not None and encrypted is not None and not transport.is_closing():
-        taking.end()
-    return encrypted
+    if taking is None or encrypted is None or transport.is_closing():
+        return None
+    taking.begun(encrypted)
+    return encrypted, taking
 
 
 def refused_target(url: bytes, host: bytes | None) -> Problem | None:

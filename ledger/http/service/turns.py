@@ -3,8 +3,8 @@
 Most requests without a token are answered in one step of the loop. Were all begun that have come,
 a round would take as long as all of them; so probes, and whoever asks from elsewhere, would wait
 for thousands. Requests that have begun go on as ever. Steps of TLS handshakes have turns of this
-kind, too: each may take an operation with the private key. So has what is parsed: few bytes may
-be many empty lines, or many chunks. What is as short as a probe is parsed in a row of its own.
+kind, too: each may take an operation with the private key. So has what is decrypted and parsed: few
+bytes may be many records, empty lines or chunks. What is as short as a probe has a row of its own.
 
 Pure: no clock, no randomness, no I/O.
 """

@@ -17,9 +17,9 @@ from support.serving import served
 from uvicorn.server import ServerState
 
 from ledger.http.service.heads import PATH_BYTES_MAX
-from ledger.http.service.protocol import HELD_BYTES_MAX, SHORT_BYTES, TURN_BYTES, BoundedProtocol
+from ledger.http.service.protocol import HELD_BYTES_MAX, SHORT_BYTES, BoundedProtocol
 from ledger.http.service.request_sizes import PIECE_BYTES
-from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES
+from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES, TURN_BYTES
 from ledger.http.service.turns import BEGUN_AT_ONCE, PARSED_AT_ONCE, ConnectionTurns, Turns
 from ledger.http.wire import schemas
 from ledger.runtime.connections import (
@@ -723,8 +723,11 @@ async def test_half_a_request_behind_another_ends_with_the_answer_of_that() -> N
     assert (caller.wire.statuses, caller.wire.is_over()) == ([200], True)
 
 
-async def test_a_stream_ends_with_its_caller() -> None:
-    """Nobody can tell whether a caller who sends nothing more has left."""
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_stream_ends_with_its_caller(
+    caplog: pytest.LogCaptureFixture, *, is_whole: bool
+) -> None:
+    """Nobody can tell whether a caller who sends nothing more has left; nothing went wrong."""
     ended = list[str]()
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -732,13 +735,15 @@ async def test_a_stream_ends_with_its_caller() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         ended.append("stream")
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if is_whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     caller = Caller(app)
     await caller.send(WHOLE)
     assert caller.protocol.eof_received()
     await settled()
     assert (ended, caller.wire.is_closing()) == (["stream"], True)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 from support.ledgers import seeded
+from support.sharing import turns
 from support.tokens import token_header
 
 from ledger.core.errors import LedgerError
@@ -28,7 +29,7 @@ from ledger.http.service.access.access import Access, FileAccess, OpenAccess
 from ledger.http.service.options import ServiceOptions, Tls
 from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.server import KEEP_ALIVE_SECONDS, Running, ServerInstance
-from ledger.http.service.transports import HelloSize
+from ledger.http.service.transports import DECRYPTED_BYTES, HelloSize
 from ledger.http.service.turns import Turns
 from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
@@ -266,6 +267,50 @@ def test_a_handshake_that_begins_with_too_much_is_not_read(
 
     assert run_on_loop(refused(), loop="asyncio") == b""
     assert read == []
+
+
+def test_what_comes_to_tls_is_read_in_turns(
+    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the handshake as well: few bytes may be many records, or many changes of keys."""
+    waiting, given = deque[Callable[[], None]](), list[int]()
+    buffer_updated = SSLProtocol.buffer_updated
+
+    class Held(Turns):
+        def enter(self, address: str | None, begin: Callable[[], None]) -> None:  # noqa: ARG002 (as its base has it)
+            waiting.append(begin)
+
+    def counted(layer: SSLProtocol, size: int) -> None:
+        given[-1] += size
+        buffer_updated(layer, size)
+
+    monkeypatch.setattr("ledger.http.service.turns.Turns", Held)
+    monkeypatch.setattr(SSLProtocol, "buffer_updated", counted)
+
+    async def posted(port: int) -> httpx.Response:
+        async with httpx.AsyncClient(verify=trusted) as http:
+            url, json = f"https://127.0.0.1:{port}/v1/entries", {"Content-Type": "application/json"}
+            return await http.post(url, content=b"[" * 60_000, headers=json)
+
+    async def ask() -> int:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            answers = list[httpx.Response]()
+
+            async def ask_one() -> None:
+                answers.append(await posted(port))
+
+            async with background_tasks() as tasks:
+                tasks.start_soon(ask_one)
+                while not answers:
+                    if waiting:
+                        given.append(0)
+                        waiting.popleft()()
+                    await turns()
+        return answers[0].status_code
+
+    assert run_on_loop(ask(), loop="asyncio") == 400
+    assert sum(given) > 60_000
+    assert max(given) <= DECRYPTED_BYTES
 
 
 def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
