@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from support import decimals, needs
 
@@ -47,6 +48,20 @@ GC_THRESHOLD = gc.get_threshold()
 def pytest_runtest_teardown() -> None:
     """Undo `tune_gc` after each test: while it holds, each store that is opened scans the heap."""
     gc.set_threshold(*GC_THRESHOLD)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker tell of a test that passed in one message: the usual six cost a millisecond.
+
+    `--durations` asks for all of them.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.option.durations:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture(scope="session")
