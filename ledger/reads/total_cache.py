@@ -15,6 +15,7 @@ suspended (`ElapsedTime`).
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -35,6 +36,7 @@ READS_AT_ONCE = 64
 `SHARDS_AT_ONCE` shards."""
 AHEAD_MAX = 2 * READS_AT_ONCE
 """Reads that one call has under way or waiting: what it leaves behind if it is cancelled."""
+_CLOSED = "the ledger was closed during a read"
 REFILL_LEFT = AHEAD_MAX - READS_AT_ONCE // 2
 """The number of remaining reads at which it adds more, so that no worker runs idle."""
 
@@ -64,8 +66,10 @@ class _Flight:
             call(self)
 
     def result(self) -> Total:
+        """Return the total; what failed is raised anew in each call that waits for it."""
         if self.total is None:
-            raise self.error or LedgerError("the ledger was closed during a read")
+            error = self.error or LedgerError(_CLOSED)
+            raise copy(error) if isinstance(error, LedgerError) else error
         return self.total
 
 
@@ -88,7 +92,8 @@ class _Gathering:
         try:
             self.totals[counter] = flight.result()
         except Exception as error:  # noqa: BLE001 (raised to the call that waits)
-            self._error = self._error or name_counter(counter, error)
+            # Without this frame, which holds what holds the error.
+            self._error = self._error or name_counter(counter, error.with_traceback(None))
         if self._error is not None or self._left <= self._left_max:
             self._woken.set()
 
@@ -107,7 +112,11 @@ class _Gathering:
             self._woken = asyncio.Event()
             await self._woken.wait()
         if self._error is not None:
-            raise self._error
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # whose traceback holds this frame
 
 
 Error = TypeVar("Error", bound=Exception)
@@ -318,6 +327,7 @@ class TotalCache:
         else:
             del self._flights[counter]
         flight.end()
+        del flight  # it holds the error, whose traceback holds this frame
 
     def _keep(self, counter: str, started: float, total: Total) -> None:
         self._totals[counter] = (started, total)

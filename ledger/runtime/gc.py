@@ -15,8 +15,10 @@ from contextlib import contextmanager
 YOUNG_MAX = 5_000
 """Allocations before the young generation is scanned; Python's default is 700. Of more, the cycles
 would be freed in one piece, which holds up all others."""
-MIDDLE_MAX = 20
-OLDEST_MAX = 1_000
+MIDDLE_MAX = 1
+"""Scans of the young generation before what survived them is scanned once more, also in one piece.
+"""
+OLDEST_MAX = 10_000
 _closed: deque[None] = deque(maxlen=1)
 """Whether a client was closed that may not be collected."""
 

@@ -101,12 +101,22 @@ class Spoken(errors.OutcomeUnknown):
     """An outcome that is not known, in the service's own words; its cause is what is logged."""
 
 
+def let_frames_go(error: BaseException) -> None:
+    """Drop the frames of an error, and of those that it came of."""
+    left: BaseException | None = error
+    seen = set[int]()
+    while left is not None and id(left) not in seen:
+        seen.add(id(left))
+        left.__traceback__ = None
+        left = left.__cause__ or left.__context__
+
+
 def problem_in_http(error: LedgerError) -> Problem:
     """Return an error of the ledger as a problem; what is not for callers is written to the log.
 
     The error lets its frames go, which may hold it: many such cycles would be freed in one piece.
     """
-    error.with_traceback(None)
+    let_frames_go(error)
     problem = problem_of(error)
     if "counters" in problem.members:  # of all requests that shared one with this
         problem = replace(problem, members={**problem.members, "counters": []})

@@ -286,7 +286,9 @@ REFUSED_EACH: dict[str, tuple[str, dict[str, Any] | None]] = {
     "no budgets": (f"/v1/budgets?{MANY}", None),
     "no counters": (f"/v1/totals?{MANY}", None),
     "fleet": (f"/v1/fleet/totals?{MANY}", None),
+    "beyond 38 digits": (f"/v1/totals?max_age=0&{MANY.replace('none', 'full')}", None),
 }
+FULL = [{"counter": f"full{number}", "change": "9" * 38} for number in range(100)] * 2
 
 
 @pytest.mark.parametrize(("path", "body"), REFUSED_EACH.values(), ids=REFUSED_EACH)
@@ -298,6 +300,7 @@ async def test_what_is_refused_is_freed_at_once(path: str, body: dict[str, Any] 
             return await (service.http.get(path) if body is None else service.post(path, body))
 
         await service.post("/v1/entries", _changes())
+        await service.post("/v1/entries", {"entries": FULL})
         await ask()
         gc.collect()
         gc.disable()
