@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
 import boto3
 import pytest
-from support.commands import Desk, Ran, command_line, environment, run_command
+from anyio import to_thread
+from support.commands import Desk, Ran, command_line, environment, run_command, run_command_here
 from support.killing import running
 from support.needs import program
 
@@ -235,7 +236,7 @@ def test_an_import_from_standard_input_counts_each_row_once(desk: Desk) -> None:
     content = "account,amount\nin-1,1.25\nin-2,-3\nin-1,0.75\n"
     options = ("--format", "csv", "--counter", "account", "--change", "amount")
     for expected in ("3 rows", "already there"):
-        ran = desk.run("ledger", "import", "-", *options, stdin=content)
+        ran = desk.run_process("ledger", "import", "-", *options, stdin=content)
         assert ran.status == 0, ran.errors
         assert expected in ran.out
     found = objects(desk.run("ledger", "total", "in-1", "in-2", "--json"))
@@ -280,9 +281,11 @@ class Up:
         pairs = (pair.partition("=")[::2] for line in lines for pair in line.split())
         return dict(pairs)
 
-    def run(self, command: str, *arguments: str) -> Ran:
-        """Run a command with what it printed exported."""
-        return run_command(command, *arguments, folder=self.folder, variables=self.exported())
+    async def run(self, command: str, *arguments: str) -> Ran:
+        """Run a command with what it printed exported, beside this event loop."""
+        exported = self.exported()
+        run = partial(run_command_here, command, folder=self.folder, variables=exported)
+        return await to_thread.run_sync(run, *arguments)
 
 
 @asynccontextmanager
@@ -301,39 +304,38 @@ async def local_up(folder: Path, *options: str) -> AsyncIterator[Up]:
 
 
 async def test_local_up_goes_on_from_its_folder(tmp_path: Path) -> None:
-    """What was recorded is there at the next start; without a folder the start says otherwise."""
+    """What was recorded is there at the next start."""
     async with local_up(tmp_path, "--data", "state") as up:
         assert re.search(r"^state +state$", up.said, flags=re.MULTILINE)
-        assert up.run("ledger", "record", "shop", "5").status == 0
+        assert (await up.run("ledger", "record", "shop", "5")).status == 0
     async with local_up(tmp_path, "--data", "state") as up:
-        shown = up.run("ledger", "total", "shop", "--json")
+        shown = await up.run("ledger", "total", "shop", "--json")
         assert (shown.status, json.loads(shown.out)["value"]) == (0, "5"), shown.errors
-    async with local_up(tmp_path) as up:
-        assert "nothing is kept once this ends (--data DIR keeps it)" in up.said
 
 
 async def test_local_up_is_paused_and_healed_by_commands(tmp_path: Path) -> None:
     """Commands find the running table by themselves; a paused pair holds changes until healed."""
     async with local_up(tmp_path) as up:
-        assert up.run("ledger", "local", "pause", "us-east-1", "eu-west-1").status == 0
-        assert up.run("ledger", "record", "held", "5").status == 0
-        shown = up.run("ledger", "local", "status")
+        assert "nothing is kept once this ends (--data DIR keeps it)" in up.said
+        assert (await up.run("ledger", "local", "pause", "us-east-1", "eu-west-1")).status == 0
+        assert (await up.run("ledger", "record", "held", "5")).status == 0
+        shown = await up.run("ledger", "local", "status")
         assert shown.status == 0, shown.errors
         assert re.search(r"us-east-1\W+eu-west-1\W+paused\W+1\b", shown.out), shown.out
         away = ("total", "held", "--region", "eu-west-1", "--json")
-        assert [one["value"] for one in objects(up.run("ledger", *away))] == ["0"]
-        healed = up.run("ledger", "local", "heal")
+        assert [one["value"] for one in objects(await up.run("ledger", *away))] == ["0"]
+        healed = await up.run("ledger", "local", "heal")
         assert (healed.status, "paused" in healed.out) == (0, False)
-        shown_home = objects(up.run("ledger", "total", "held", "--json"))
+        shown_home = objects(await up.run("ledger", "total", "held", "--json"))
         assert [one["value"] for one in shown_home] == ["5"]
-        check_plain_boto3(up)
+        await check_plain_boto3(up)
     assert not [*(tmp_path / ".local/state/ledger/local").iterdir()]
     gone = run_command("ledger", "local", "status", folder=tmp_path)
     assert gone.status == 1
     assert "start one with `ledger local up`" in gone.errors
 
 
-def check_plain_boto3(up: Up) -> None:
+async def check_plain_boto3(up: Up) -> None:
     """Put and read an item with nothing but boto3 and the endpoint that was printed."""
     (away,) = re.findall(r"^eu-west-1 +(\S+)$", up.said, flags=re.MULTILINE)
     client = client_of("eu-west-1", away)
@@ -342,7 +344,9 @@ def check_plain_boto3(up: Up) -> None:
     key = {name: item[name] for name in ("pk", "sk")}
     assert client.get_item(TableName="ledger", Key=key)["Item"] == item
     client.close()
-    (counted,) = objects(up.run("ledger", "total", "foreign", "--region", "eu-west-1", "--json"))
+    (counted,) = objects(
+        await up.run("ledger", "total", "foreign", "--region", "eu-west-1", "--json")
+    )
     assert counted["value"] == "7"
 
 
@@ -350,7 +354,7 @@ def check_plain_boto3(up: Up) -> None:
 async def test_the_printed_line_for_the_aws_cli_works(tmp_path: Path) -> None:
     """With what `ledger local up` says to export, its line for the AWS CLI shows the table."""
     async with local_up(tmp_path) as up:
-        await anyio.to_thread.run_sync(check_the_aws_cli, up, program("aws"))
+        await to_thread.run_sync(check_the_aws_cli, up, program("aws"))
 
 
 def check_the_aws_cli(up: Up, aws: str) -> None:

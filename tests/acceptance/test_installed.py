@@ -27,9 +27,9 @@ def test_the_readmes_commands_run_from_the_wheel(desk: Desk, tmp_path: Path) -> 
         "ledger doctor",
     ):
         program, *words = command.split()
-        ran = desk.run(program, *words, variables=variables)
+        ran = desk.run_process(program, *words, variables=variables)
         assert ran.status == 0, (command, ran)
         assert "Traceback" not in ran.errors
-    assert "2.5" in desk.run("ledger", "total", "from-the-wheel", variables=variables).out
+    assert "2.5" in desk.run_process("ledger", "total", "from-the-wheel", variables=variables).out
     assert not package.is_relative_to(Path(ledger.__file__).parents[1])
     assert not (package / "ledger/docs").exists(), "a page that no program reads"

@@ -13,7 +13,7 @@ SHOWN = 'echo "$LEDGER_LEASE_NAME $LEDGER_LEASE_EPOCH"; exit 3'
 
 def test_a_command_runs_under_a_lease(desk: Desk) -> None:
     """Its output and status are the command's; afterwards the lease is listed as released."""
-    ran = desk.run("ledger", "lease", "run", "nightly", "--", "sh", "-c", SHOWN)
+    ran = desk.run_process("ledger", "lease", "run", "nightly", "--", "sh", "-c", SHOWN)
     assert (ran.status, ran.errors) == (3, "")
     name, epoch = ran.out.split()
     assert name == "nightly"
@@ -42,7 +42,7 @@ def test_a_command_is_not_run_while_another_is(desk: Desk) -> None:
         "echo",
         "x",
     ]
-    ran = desk.run("ledger", "lease", "run", "twice", "--", *inner)
+    ran = desk.run_process("ledger", "lease", "run", "twice", "--", *inner)
     assert (ran.status, ran.out) == (75, "")
     assert "lease 'twice' is held by" in ran.errors
 
@@ -50,7 +50,7 @@ def test_a_command_is_not_run_while_another_is(desk: Desk) -> None:
 def test_a_command_under_a_lease_uses_the_ledger(desk: Desk) -> None:
     """The variables of the lease are no settings, and none of the child's is refused for them."""
     inner = [sys.executable, "-m", "ledger", "record", "leased", "1"]
-    ran = desk.run("ledger", "lease", "run", "records", "--", *inner)
+    ran = desk.run_process("ledger", "lease", "run", "records", "--", *inner)
     assert (ran.status, ran.errors) == (0, "")
     assert ran.out.startswith("leased: 1 recorded")
 

@@ -1,6 +1,7 @@
 """`ledger counters`, `top` and `describe`, as a user calls them."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ def test_counters_are_listed_and_described(desk: Desk) -> None:
         assert desk.run("ledger", "record", counter, amount).status == 0
     desk.wait_replicated()
     for _ in range(6):
+        time.sleep(quick.settle / 2)
         ran = desk.run("compactor", "run", "--once", "--config", "quick.yaml")
         assert ran.status == 0, ran.errors
         found = objects(desk.run("ledger", "counters", "usage/", "--json"))

@@ -130,11 +130,11 @@ def test_the_region_comes_from_the_environment_and_is_said(desk: Desk) -> None:
 def test_a_terminal_without_utf8_is_no_fault(desk: Desk) -> None:
     """With ASCII output names are escaped, and JSON stays JSON."""
     ascii_only = {"PYTHONIOENCODING": "ascii"}
-    assert desk.run("ledger", "record", "café", "5", variables=ascii_only).status == 0
-    table = desk.run("ledger", "total", "café", variables=ascii_only)
+    assert desk.run_process("ledger", "record", "café", "5", variables=ascii_only).status == 0
+    table = desk.run_process("ledger", "total", "café", variables=ascii_only)
     assert (table.status, r"caf\xe9" in table.out) == (0, True), table
     for words in (("total", "café", "--json"), ("export", "café")):
-        line = desk.run("ledger", *words, variables=ascii_only).out
+        line = desk.run_process("ledger", *words, variables=ascii_only).out
         assert json.loads(line)["counter"] == "café"
 
 
@@ -154,7 +154,7 @@ def test_an_export_does_not_take_the_place_of_a_pipe(desk: Desk) -> None:
 
 
 def test_json_is_json_on_every_command(desk: Desk) -> None:
-    """One object a line from commands of every group, with amounts as text."""
+    """One object a line from processes of every group of commands, with amounts as text."""
     (desk.folder / "few.csv").write_text("counter,change\nfew,1.50\nfew,2\n")
     found: dict[str, dict[str, Any]] = {}
     for words in (
@@ -172,7 +172,7 @@ def test_json_is_json_on_every_command(desk: Desk) -> None:
         "compactor status",
     ):
         command, *arguments = words.format(control=desk.world.control_url).split()
-        ran = desk.run(command, *arguments, "--json")
+        ran = desk.run_process(command, *arguments, "--json")
         assert ran.status == 0, (words, ran.errors)
         for line in ran.out.splitlines():
             found[words] = json.loads(line)

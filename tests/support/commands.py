@@ -1,4 +1,4 @@
-"""Commands run as a user runs them: in processes of their own, with a settings file."""
+"""Commands with a settings file: in processes of their own, as a user runs them, or in this one."""
 
 import logging
 import os
@@ -87,7 +87,7 @@ def run_command_here(
     main = {"ledger": ledger.commands.main.main, "compactor": compactor.cli.main}[command]
     with (
         chdir(folder),
-        _log_handlers_kept(),
+        _without_log_handlers(),
         CliRunner().isolation(env=wanted) as (out, errors, _),
         patch.object(sys, "argv", [command, *arguments]),
         # Else usage begins with "python -m pytest.ledger" where the tests are run so.
@@ -100,10 +100,11 @@ def run_command_here(
 
 
 @contextmanager
-def _log_handlers_kept() -> Iterator[None]:
-    """Take the log handlers away again that a program sets, as its end would."""
+def _without_log_handlers() -> Iterator[None]:
+    """Let a program begin with no log handlers, as a process does, and take its own away."""
     root = logging.getLogger()
     kept = list(root.handlers)
+    root.handlers.clear()
     try:
         yield
     finally:
@@ -138,10 +139,14 @@ class Desk:
         path.write_text(content, encoding="utf-8")
         return path
 
-    def run(
+    def run(self, command: str, *arguments: str, variables: Mapping[str, str] = {}) -> Ran:
+        """Run a command in the folder, in this process: it starts in none of its own."""
+        return run_command_here(command, *arguments, folder=self.folder, variables=variables)
+
+    def run_process(
         self, command: str, *arguments: str, stdin: str = "", variables: Mapping[str, str] = {}
     ) -> Ran:
-        """Run a command in the folder."""
+        """Run a command in the folder, in a process of its own."""
         return run_command(
             command, *arguments, folder=self.folder, stdin=stdin, variables=variables
         )
