@@ -1,4 +1,4 @@
-"""One local global table, in a process of its own, for all acceptance tests."""
+"""One local global table for all acceptance tests."""
 
 from collections.abc import Iterator
 

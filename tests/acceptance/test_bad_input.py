@@ -1,24 +1,22 @@
 """Bad input and faults at the command line: one line of error, the right status, nothing written.
 
-Commands run against a local global table, in this process. Those that cannot reach their table run
-as processes, a few at a time, since they wait between their tries.
+Commands run against a local global table, in this process.
 """
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
-from support.commands import Desk, Ran, run_command, run_command_here
+from support.commands import Desk, Ran, run_command
 from support.strangers import (
     BROKEN_GATEWAY,
     LOGIN_PAGE,
@@ -37,13 +35,10 @@ from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
 
 pytestmark = pytest.mark.slow
 
-COMMANDS_AT_ONCE = 3
 TABLE = "untouched"
 HOME = "us-east-1"
 NOTE_BYTES = 400 * 1024
 TIMEOUT_SECONDS = 0.1
-
-Runner = Callable[..., Ran]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +221,15 @@ def _named(case: Case) -> str:
 
 CASES = [
     pytest.param(case, id=_named(case))
-    for case in [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
+    for case in [
+        *AMOUNTS_AND_IDS,
+        *OPTIONS,
+        *REGIONS_AND_TABLES,
+        *FILES,
+        *ENDPOINTS,
+        *UNREACHABLE,
+        *BROKEN,
+    ]
 ]
 
 
@@ -238,13 +241,13 @@ class Room:
     settings: Settings
     places: Mapping[str, str]
 
-    def run(self, case: Case, run: Runner = run_command_here) -> Ran:
+    def run(self, case: Case) -> Ran:
         """Run the command of a case."""
         command = case.command
         for name, place in self.places.items():
             command = command.replace(f"{{{name}}}", place)
         words = shlex.split(command)
-        return run(*words, folder=self.desk.folder, variables={"LEDGER_TABLE": case.table})
+        return self.desk.run(*words, variables={"LEDGER_TABLE": case.table})
 
 
 @pytest.fixture(scope="module")
@@ -282,31 +285,10 @@ def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: Any) -> N
     desk.write_settings(Settings(home=HOME, regions={HOME: region}, **others), name)
 
 
-@pytest.fixture(scope="module")
-def outcomes(request: pytest.FixtureRequest, room: Room) -> Mapping[Case, Ran]:
-    """Run the commands of all chosen tests."""
-    chosen: list[Case] = [
-        cast("Case", item.callspec.params["case"])
-        for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and item.path == request.path
-        and "outcomes" in item.fixturenames
-    ]
-    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as pool:
-        return dict(zip(chosen, pool.map(partial(room.run, run=run_command), chosen), strict=True))
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_command_fails_in_one_line(case: Case, room: Room) -> None:
     """It says what is wrong in one line on standard error and ends with the right status."""
     check(room.run(case), case)
-
-
-@pytest.mark.timeout(300)  # the first one waits for all commands
-@pytest.mark.parametrize("case", UNREACHABLE, ids=_named)
-def test_an_unreachable_table_fails_in_one_line(case: Case, outcomes: Mapping[Case, Ran]) -> None:
-    """The same of a process."""
-    check(outcomes[case], case)
 
 
 def check(ran: Ran, case: Case) -> None:
@@ -387,7 +369,7 @@ async def test_the_library_refuses_the_same(
 
 def test_a_key_for_another_change_is_refused(desk: Desk) -> None:
     """The same key and time with another amount: an error that names both, the first stays."""
-    run = partial(run_command_here, "ledger", folder=desk.folder)
+    run = partial(desk.run, "ledger")
     at = datetime.now(UTC).isoformat()
     command = ("record", "keyed", "--key", "order-1", "--at", at)
     assert run(*command, "5").status == 0

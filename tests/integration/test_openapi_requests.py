@@ -20,6 +20,14 @@ from ledger.testing import MemoryGlobalTable
 
 EXAMPLES = 25
 """Requests of each operation."""
+PREFERENCES = 150
+"""Texts of `Prefer` for all operations: 262 requests of one run have the header."""
+_GENERATE = settings(
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 BETWEEN_PARAMETERS = (
     "belongs to an Idempotency-Key: send both",
     "carries no time: send Idempotency-Time",
@@ -73,6 +81,36 @@ def _formats() -> Mapping[str, st.SearchStrategy[str]]:
     }
 
 
+def _preferences(document: dict[str, Any]) -> list[str]:
+    """Draw texts of `Prefer` by its pattern, and let each operation take its header from them.
+
+    The pattern takes long to draw from, and each operation would draw the same texts again.
+    """
+    named = [
+        parameter
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+        if parameter["name"] == "Prefer"
+    ]
+    schema = named[0]["schema"]
+    assert all(parameter["schema"] == schema for parameter in named)
+    of_headers = st.characters(max_codepoint=255, exclude_categories=["Cc"])
+    texts = st.from_regex(schema["pattern"], fullmatch=True, alphabet=of_headers)
+    drawn = set[str]()
+
+    @seed(1)
+    @settings(_GENERATE, max_examples=PREFERENCES)
+    @given(text=texts.map(str.strip).filter(lambda text: len(text) <= schema["maxLength"]))
+    def draw(text: str) -> None:
+        drawn.add(text)
+
+    draw()
+    for parameter in named:
+        parameter["schema"] = {"type": "string", "format": "preference"}
+    return sorted(drawn)
+
+
 def _refusals(answer: httpx.Response) -> list[str]:
     """Return what is refused for its form: the request, or one of its entries."""
     found = answer.json() if answer.headers["content-type"].endswith("json") else {}
@@ -103,7 +141,8 @@ def _draw(service: Served, document: dict[str, Any], refused: dict[str, list[str
     """Draw requests of every operation, send each, and note what was refused."""
     schemathesis: Any = import_module("schemathesis")  # a tool, which not every tier has
 
-    for name, strategy in _formats().items():
+    drawn = {"preference": st.sampled_from(_preferences(document))}
+    for name, strategy in {**_formats(), **drawn}.items():
         schemathesis.openapi.format(name, strategy)
     for found in schemathesis.openapi.from_dict(document).get_all_operations():
         refused[found.ok().label] = _refused_of(service, found.ok())
@@ -113,13 +152,7 @@ def _refused_of(service: Served, operation: Any) -> list[str]:
     refused = list[str]()
 
     @seed(1)
-    @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(_GENERATE, max_examples=EXAMPLES)
     @given(case=operation.as_strategy())
     def sent(case: Any) -> None:
         refused.extend(from_thread.run(_asked, service, _request_of(case)))

@@ -121,7 +121,7 @@ def _status_of(main: Callable[[], None]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A local global table in another process, and a folder whose regions.yaml names it."""
+    """A local global table, and a folder whose regions.yaml names it."""
 
     world: LocalGlobalTable
     portal: BlockingPortal
@@ -176,9 +176,9 @@ async def items_of(settings: Settings, region: str) -> dict[Key, Item]:
 
 @contextmanager
 def open_desk(folder: Path, **options: Any) -> Iterator[Desk]:
-    """Start a local global table in a child process; options as for `LocalGlobalTable.spawn`."""
+    """Start a local global table in a thread; options as for `LocalGlobalTable.start`."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(LocalGlobalTable.spawn(**options)) as world,
+        portal.wrap_async_context_manager(LocalGlobalTable.start(**options)) as world,
     ):
         yield Desk(world, portal, folder)
