@@ -166,6 +166,7 @@ LIMIT_MUTANTS = (
             "spending.is_resolvable",
             "spending.hold is not None",
         ),
+        first=22,
         worlds=worlds_from(103_900, lets_late_through),
     ),
     budget_mutant(
