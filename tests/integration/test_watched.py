@@ -54,7 +54,6 @@ TIMES = {
     "observation_delay": 0.8,
     "read_deadline": 0.7,
     "write_deadline": 1.5,
-    "contract_life": 2.0,
 }
 FOLDS = {"fold_min": 1, "lease": 6.0, "heartbeat": 2.0, "scan_every": 0}
 PIPELINE = {
