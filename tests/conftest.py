@@ -1,13 +1,14 @@
 """What every tier of tests shares."""
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from support import decimals, needs
+from support import decimals, needs, tiers
 
 pytest_plugins = ["ledger.testing.plugin"]
 
@@ -39,6 +40,14 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each of several workers begin with what takes long."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        items[:] = tiers.long_first(items, tiers.takes_long, workers=workers)
 
 
 GC_THRESHOLD = gc.get_threshold()

@@ -19,7 +19,7 @@ from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow
 HOME, STAYS, LEAVES = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
-TIMES = {"settle": 2.0, "observation_delay": 0.3, "retry_horizon": 0.9, "contract_life": 1.0}
+TIMES = {"settle": 2.0, "observation_delay": 0.3, "retry_horizon": 0.9, "contract_life": 3.0}
 COMPACTOR = {"fold_min": 1, "prune_min": 1, "lease": 10, "heartbeat": 1}
 
 

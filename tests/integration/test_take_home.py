@@ -20,7 +20,7 @@ from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow
 HOME, NEW, THIRD = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
-TIMES = {"settle": 2.0, "observation_delay": 0.3, "retry_horizon": 0.9, "contract_life": 1.0}
+TIMES = {"settle": 2.0, "observation_delay": 0.3, "retry_horizon": 0.9, "contract_life": 3.0}
 COMPACTOR = {"fold_min": 1, "lease": 10, "heartbeat": 1}
 POLL_SECONDS = 0.05
 

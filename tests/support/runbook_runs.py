@@ -44,7 +44,7 @@ TIMES = {
     "retry_horizon": 2.0,
     "observation_delay": 0.8,
     "read_deadline": 0.7,
-    "contract_life": 2.0,
+    "contract_life": 4.0,
 }
 FOLDS = {"fold_min": 1, "lease": 6.0, "heartbeat": 2.0, "scan_every": 3600}
 COUNTER = "shop"
