@@ -29,15 +29,24 @@ from ledger.http.service.answers import (
     problem_answer,
     retry_after,
 )
-from ledger.http.service.api import budgets, descriptions, entries, feed, live, probes, reads
-from ledger.http.service.api.fleet import fleet_router
+from ledger.http.service.api import (
+    budgets,
+    descriptions,
+    entries,
+    feed,
+    fleet,
+    live,
+    probes,
+    reads,
+)
 from ledger.http.service.context import REQUEST, Context, problem_for
 from ledger.http.service.fleet.observer import Fleet
 from ledger.http.service.gate import Gate, GateStatus, RequestLog
 from ledger.http.service.metrics import ServiceMetrics, log_request
 from ledger.http.service.openapi import add_models
 from ledger.http.service.options import ServiceOptions
-from ledger.http.service.page.static_files import is_page, page_router
+from ledger.http.service.page.static_files import is_page
+from ledger.http.service.page.static_files import router as page_router
 from ledger.http.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 from ledger.runtime.clock import Clock, system_random
 from ledger.session.ledger import Ledger, with_own_keys
@@ -50,6 +59,22 @@ _KINDS: dict[int, Kind] = {
 
 
 _DEFAULTS = ServiceOptions()
+_VERSION = version("multi-region-ledger")
+_ROUTERS = (
+    entries.router,
+    budgets.router,
+    budgets.states,
+    reads.router,
+    descriptions.router,
+    live.router,
+    feed.router,
+    probes.router,
+    fleet.router,
+    page_router,
+)
+_ENDPOINTS = [route for router in _ROUTERS for route in router.routes]
+"""What FastAPI makes of the endpoints, once for all applications of a process: it keeps each
+endpoint for ever, so none may hold an application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,33 +94,19 @@ def create_app(
     options: ServiceOptions = _DEFAULTS,
 ) -> tuple[ASGIApp, Context]:
     """Return the application over a ledger that is open while it is used, and what it shares."""
-    fleet = Fleet(ledger, clock=parts.clock, randomness=parts.randomness)
     with_own_keys(ledger)
-    context = Context(ledger, parts.clock, fleet, parts.access)
+    looks = Fleet(ledger, clock=parts.clock, randomness=parts.randomness)
+    context = Context(ledger, parts.clock, looks, parts.access, parts.registry)
     app = FastAPI(
         title="Ledger",
-        version=version("multi-region-ledger"),
+        version=_VERSION,
         summary="Counters and balances that stay exact when many regions write at once.",
         openapi_url=None,
         redirect_slashes=False,
     )
     app.state.context = context
-    # Endpoints that read the request themselves are routed by Starlette, in two thirds of the time
-    # that FastAPI takes; FastAPI's own routes of them are what the document is made of.
-    app.router.routes.extend(
-        _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
-        for route in (*entries.router.routes, *budgets.router.routes)
-        if isinstance(route, APIRoute)
-    )
-    routers = (
-        entries.router, budgets.router, budgets.states, reads.router, descriptions.router,
-        live.router, feed.router, probes.router,
-        probes.metrics_router(parts.registry), fleet_router(parts.registry), page_router(),
-        probes.document_router(lambda: orjson.dumps(add_models(app.openapi()))),
-    )  # fmt: skip
-    for router in routers:
-        app.include_router(router)
-    app.state.endpoints = [route for router in routers for route in router.routes]
+    app.state.document = probes.OpenApiDocument(lambda: orjson.dumps(add_models(app.openapi())))
+    app.router.routes.extend((*_PLAIN_ROUTES, *_ENDPOINTS))
     app.add_exception_handler(LedgerError, _on_ledger_error)
     app.add_exception_handler(CallRefused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -119,6 +130,15 @@ class _PlainRoute(Route):
         """Return whether a request is this route's."""
         match, found = super().matches(scope)
         return match, {**found, "route": self}
+
+
+# Endpoints that read the request themselves are routed by Starlette, in two thirds of the time that
+# FastAPI takes; FastAPI's own routes of them are what the document is made of.
+_PLAIN_ROUTES = [
+    _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
+    for route in (*entries.router.routes, *budgets.router.routes)
+    if isinstance(route, APIRoute)
+]
 
 
 async def _on_ledger_error(request: Request, error: Exception) -> Response:
@@ -157,7 +177,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     """Return the methods of a path, of all routes that it fits: Starlette names the first one's."""
     found: set[str] = set()
-    for route in request.app.state.endpoints:
+    for route in _ENDPOINTS:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             found.update(getattr(route, "methods", None) or ())

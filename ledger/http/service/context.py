@@ -5,6 +5,7 @@ from datetime import date
 from typing import cast
 
 import anyio
+from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from ledger.core.errors import KeyConflict, LedgerError
@@ -47,6 +48,7 @@ class Context:
     clock: Clock
     fleet: Fleet
     access: Access
+    registry: CollectorRegistry
     is_leaving: bool = False
     is_draining: bool = False
     is_brief: bool = False

@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from prometheus_client import CollectorRegistry
 from starlette.responses import Response
 
 from ledger.administration.diagnosis.observations import FailedLook
@@ -20,54 +19,54 @@ from ledger.http.wire.schemas import RegionTotalModel
 from ledger.session.arguments import check_counters
 from ledger.session.ledger import live_settings
 
+router = APIRouter(prefix="/v1", tags=["operating"])
 
-def fleet_router(registry: CollectorRegistry) -> APIRouter:
-    """Return the endpoints over the fleet, for tokens with the scope `admin`, and `session`."""
-    router = APIRouter(prefix="/v1", tags=["operating"])
 
-    def shown(context: Context, found: FleetView) -> Response:
-        requests = answered_in(registry)
-        return answer(fleet_fields(found, region=context.region) | {"requests": requests})
+def _shown(context: Context, found: FleetView) -> Response:
+    requests = answered_in(context.registry)
+    return answer(fleet_fields(found, region=context.region) | {"requests": requests})
 
-    @router.get("/session", openapi_extra=returns("Session", waits=False))
-    async def session(request: Request) -> Response:
-        """Return what the caller may do, and where: any valid token may ask."""
-        return answer(_session(granted(request), context_of(request)))
 
-    @router.get("/fleet", openapi_extra=returns("Fleet"))
-    async def look(request: Request) -> Response:
-        """Return the state of every region, not older than 10 seconds.
+@router.get("/session", openapi_extra=returns("Session", waits=False))
+async def session(request: Request) -> Response:
+    """Return what the caller may do, and where: any valid token may ask."""
+    return answer(_session(granted(request), context_of(request)))
 
-        A look goes on when a request for it ends before: the next one has its result.
-        """
-        context = allow(request, "admin")
-        return shown(context, await read_within(for_fleet(request), context.fleet.look()))
 
-    @router.post("/fleet/probe", openapi_extra=returns("Fleet"))
-    async def probe(request: Request) -> Response:
-        """Measure the lag of each pair of regions by an item in each, which is deleted again."""
-        context = allow(request, "admin")
-        return shown(context, await read_within(for_fleet(request), context.fleet.probe()))
+@router.get("/fleet", openapi_extra=returns("Fleet"))
+async def look(request: Request) -> Response:
+    """Return the state of every region, not older than 10 seconds.
 
-    @router.get("/fleet/totals", openapi_extra=returns("RegionTotals"))
-    async def totals(request: Request, asked: Annotated[IdsQuery, Query()]) -> Response:
-        """Return totals as every region shows them now, or why one shows none.
+    A look goes on when a request for it ends before: the next one has its result.
+    """
+    context = allow(request, "admin")
+    return _shown(context, await read_within(for_fleet(request), context.fleet.look()))
 
-        Beside `admin` a token needs `read`.
-        """
-        context = allow(request, "admin")
-        counters = check_counters(asked.id)
-        allow(request, "read", *counters)
-        found = await read_within(for_fleet(request), context.fleet.totals(counters))
-        regions = {
-            region: {"failed": read.text}
-            if isinstance(read, FailedLook)
-            else {"totals": [RegionTotalModel.fields_of(total) for total in read.values()]}
-            for region, read in found.items()
-        }
-        return answer({"regions": regions})
 
-    return router
+@router.post("/fleet/probe", openapi_extra=returns("Fleet"))
+async def probe(request: Request) -> Response:
+    """Measure the lag of each pair of regions by an item in each, which is deleted again."""
+    context = allow(request, "admin")
+    return _shown(context, await read_within(for_fleet(request), context.fleet.probe()))
+
+
+@router.get("/fleet/totals", openapi_extra=returns("RegionTotals"))
+async def totals(request: Request, asked: Annotated[IdsQuery, Query()]) -> Response:
+    """Return totals as every region shows them now, or why one shows none.
+
+    Beside `admin` a token needs `read`.
+    """
+    context = allow(request, "admin")
+    counters = check_counters(asked.id)
+    allow(request, "read", *counters)
+    found = await read_within(for_fleet(request), context.fleet.totals(counters))
+    regions = {
+        region: {"failed": read.text}
+        if isinstance(read, FailedLook)
+        else {"totals": [RegionTotalModel.fields_of(total) for total in read.values()]}
+        for region, read in found.items()
+    }
+    return answer({"regions": regions})
 
 
 def _session(grant: TokenGrant, context: Context) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
 from ledger.http.service.answers import CallRefused, answer
@@ -55,38 +55,37 @@ async def problem(name: str) -> Response:
     return PlainTextResponse(f"{kind.title}\n\nHTTP status {status}\n\n{kind.advice}\n")
 
 
-def metrics_router(registry: CollectorRegistry) -> APIRouter:
-    """Return the page of metrics, for tokens with the scope `admin`."""
-    metrics = APIRouter(tags=["operating"])
-
-    @metrics.get(
-        "/metrics",
-        response_class=PlainTextResponse,
-        openapi_extra=text("Metrics in Prometheus' text form"),
-    )
-    async def show(request: Request) -> Response:
-        """Return the metrics of this instance, in Prometheus' text form."""
-        allow(request, "admin")
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-    return metrics
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    openapi_extra=text("Metrics in Prometheus' text form"),
+)
+async def show(request: Request) -> Response:
+    """Return the metrics of this instance, in Prometheus' text form."""
+    registry = allow(request, "admin").registry
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def document_router(make: Callable[[], bytes]) -> APIRouter:
-    """Return the path of the OpenAPI document, which is made once, when it is first asked for."""
-    router = APIRouter(include_in_schema=False)
-    making = ThreadedCall(
-        lambda: StaticFile.of(make(), "application/json"),
-        what="the OpenAPI document",
-        seconds_max=DOCUMENT_SECONDS_MAX,
-    )
-    made = list[StaticFile]()
+class OpenApiDocument:
+    """The OpenAPI document, which is made once, when it is first asked for."""
 
-    @router.get("/openapi.json")
-    async def document(request: Request) -> Response:
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._making = ThreadedCall(
+            lambda: StaticFile.of(make(), "application/json"),
+            what="the OpenAPI document",
+            seconds_max=DOCUMENT_SECONDS_MAX,
+        )
+        self._made: StaticFile | None = None
+
+    async def file(self) -> StaticFile:
         """Return the document."""
-        if not made:
-            made.append(await making.result())
-        return file_answer(request, made[0])
+        if self._made is None:
+            self._made = await self._making.result()
+        return self._made
 
-    return router
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi_document(request: Request) -> Response:
+    """Return the document."""
+    document: OpenApiDocument = request.app.state.document
+    return file_answer(request, await document.file())

@@ -57,28 +57,7 @@ def is_page(path: str) -> bool:
     return path == ROOT or path.startswith(PREFIX)
 
 
-def page_router() -> APIRouter:
-    """Return the paths of the page's files."""
-    router = APIRouter(include_in_schema=False)
-    found = page_files()
-
-    @router.get(ROOT)
-    async def index(request: Request) -> Response:
-        """Return the page."""
-        return file_answer(request, found[INDEX], HEADERS)
-
-    @router.get(PREFIX + "{name}")
-    async def part(request: Request, name: str) -> Response:
-        """Return a script, a style sheet or the icon of the page."""
-        if name not in found or name == INDEX:
-            raise CallRefused(NOT_FOUND, f"the page has no file {name!r:.100}")
-        return file_answer(request, found[name], HEADERS)
-
-    return router
-
-
-def page_files() -> Mapping[str, StaticFile]:
-    """Return the page's files by name."""
+def _page_files() -> Mapping[str, StaticFile]:
     folder = files(__package__) / "static"
     found = {}
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
@@ -86,3 +65,22 @@ def page_files() -> Mapping[str, StaticFile]:
         if kind is not None:
             found[file.name] = StaticFile.of(file.read_bytes(), kind)
     return found
+
+
+FILES = _page_files()
+"""The page's files by name."""
+router = APIRouter(include_in_schema=False)
+
+
+@router.get(ROOT)
+async def index(request: Request) -> Response:
+    """Return the page."""
+    return file_answer(request, FILES[INDEX], HEADERS)
+
+
+@router.get(PREFIX + "{name}")
+async def part(request: Request, name: str) -> Response:
+    """Return a script, a style sheet or the icon of the page."""
+    if name not in FILES or name == INDEX:
+        raise CallRefused(NOT_FOUND, f"the page has no file {name!r:.100}")
+    return file_answer(request, FILES[name], HEADERS)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Any
+from weakref import ref
 
 import anyio
 import anyio.lowlevel
@@ -310,6 +311,16 @@ async def test_what_is_refused_is_freed_at_once(path: str, body: dict[str, Any] 
         finally:
             gc.enable()
     assert answer.status_code == 200
+
+
+async def test_what_was_served_is_freed() -> None:
+    """FastAPI keeps each endpoint for ever, so no endpoint may hold its application."""
+    async with served() as service:
+        await service.http.get("/v1/session")
+        ledger = ref(service.ledger)
+    del service
+    gc.collect()
+    assert ledger() is None
 
 
 async def test_proofs_are_checked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:

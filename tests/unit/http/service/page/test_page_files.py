@@ -8,9 +8,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from ledger.http.service.answers import CallRefused, on_refused
-from ledger.http.service.page.static_files import POLICY, TYPES, is_page, page_files, page_router
+from ledger.http.service.page.static_files import FILES, POLICY, TYPES, is_page, router
 
-FILES = page_files()
 SCRIPTS = {name: file.content.decode() for name, file in FILES.items() if name.endswith(".js")}
 
 
@@ -18,7 +17,7 @@ SCRIPTS = {name: file.content.decode() for name, file in FILES.items() if name.e
 def client() -> Iterator[TestClient]:
     """The page's routes alone."""
     app = FastAPI()
-    app.include_router(page_router())
+    app.include_router(router)
     app.add_exception_handler(CallRefused, on_refused)
     with TestClient(app) as asked:
         yield asked
