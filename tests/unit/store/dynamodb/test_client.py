@@ -119,7 +119,7 @@ async def test_hanging_write_is_unknown_after_its_time(impatient: Wire, call: Ca
     outcome = await call(impatient.store)
 
     assert isinstance(outcome, Unknown) or outcome.unknown == tuple(range(6))  # type: ignore[attr-defined]
-    assert len(impatient.server.requests) == 1
+    assert len(impatient.server.requests) <= 1  # 0: a machine so busy that none came in time
 
 
 @calls(WRITES)
