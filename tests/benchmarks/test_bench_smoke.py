@@ -66,7 +66,7 @@ async def test_a_change_s_life() -> None:
 
     In small folds it costs more.
     """
-    sizes = {"counters": 4, "entries": 250, "rounds": 1, "regions": 2, "settle": 2.0}
+    sizes = {"counters": 4, "entries": 250, "rounds": 1, "regions": 2, "settle": 8.0}
     small = {**sizes, "entries": 20, "settings": {"compactor": {"fold_max": 20, "fold_min": 1}}}
     ours, folds, usual = [
         await run(Round(Task("", 0.0, options)))
@@ -95,7 +95,7 @@ async def test_limits_are_measured() -> None:
 @pytest.mark.slow
 async def test_an_archived_change_s_life() -> None:
     """An archive costs a change a hundredth of a write unit, and its folds two requests a place."""
-    sizes = {"counters": 2, "entries": 250, "rounds": 1, "regions": 2, "settle": 2.0}
+    sizes = {"counters": 2, "entries": 250, "rounds": 1, "regions": 2, "settle": 8.0}
     plain, kept = [
         await life.ledger(Round(Task("", 0.0, {**sizes, "archive": has_archive})))
         for has_archive in (False, True)
