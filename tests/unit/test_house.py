@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from support.prose import GENERATED, limits_of, pages, plain, words
+from support.sources import PACKAGES, ROOT, module_trees
 
-ROOT = Path(__file__).resolve().parents[2]
 HOUSE: Mapping[str, Any] = tomllib.loads((ROOT / "tests/house.toml").read_text(encoding="utf-8"))
 LIMITS: Mapping[str, int] = HOUSE["limits"]
-PACKAGES = ("ledger", "compactor")
 LOADED = "from ledger import Table\nimport sys\nprint(*sys.modules)"
 REASON_WORDS_MIN = 8
 ROOM = 0.1
@@ -26,11 +25,8 @@ ROOM = 0.1
 @cache
 def modules() -> Mapping[str, ast.Module]:
     """Return every module of the product, parsed, by its path; packages' faces left out."""
-    paths = [path for top in PACKAGES for path in sorted((ROOT / top).rglob("*.py"))]
     return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in paths
-        if path.name != "__init__.py"
+        path.as_posix(): tree for path, tree in module_trees().items() if path.name != "__init__.py"
     }
 
 

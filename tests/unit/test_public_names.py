@@ -8,14 +8,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from support.sources import module_trees
 
 import ledger
 from ledger.core import errors
 
-ROOT = Path(__file__).resolve().parents[2]
 CONNECTIONS = frozenset({"aiobotocore", "boto3", "botocore", "moto", "prometheus_client", "ssl"})
 TOOLS = frozenset({"pydantic_settings", "rich", "typer"})
 HEAVY = CONNECTIONS | TOOLS | {"anyio", "asyncio", "pydantic", "yaml"}
@@ -43,12 +42,10 @@ def loaded_by(statement: str) -> set[str]:
 @cache
 def modules() -> list[tuple[str, ast.Module]]:
     """Return every module of both packages, parsed."""
-    names = {
-        path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for package in ("ledger", "compactor")
-        for path in sorted((ROOT / package).rglob("*.py"))
-    }
-    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for path, name in names.items()]
+    return [
+        (".".join(path.with_suffix("").parts).removesuffix(".__init__"), tree)
+        for path, tree in module_trees().items()
+    ]
 
 
 def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
