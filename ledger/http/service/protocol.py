@@ -160,6 +160,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answered.message_event.set()
         self._tls = None
         super().connection_lost(exc)
+        if isinstance(self.flow, Flow):
+            self.flow.end()
         self._unset_keepalive_if_required()  # else the timer holds the connection while it runs
 
     def end(self) -> None:

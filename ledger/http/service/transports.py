@@ -47,6 +47,14 @@ LATE = Problem(
 )
 
 
+def _nothing_held() -> bool:
+    return True
+
+
+def _no_more() -> None:
+    """Read nothing: the connection is lost."""
+
+
 class Flow(FlowControl):
     """The flow of a connection, where who asks for more gets first what has come already."""
 
@@ -65,6 +73,10 @@ class Flow(FlowControl):
         if not self._parse_held():
             super().resume_reading()
             self._read_on()
+
+    def end(self) -> None:
+        """Let go of the connection, which holds this: a cycle is collected late."""
+        self._parse_held, self._read_on = _nothing_held, _no_more
 
 
 class HelloSize:

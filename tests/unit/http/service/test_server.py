@@ -313,8 +313,23 @@ def test_what_comes_to_tls_is_read_in_turns(
     assert max(given) <= DECRYPTED_BYTES
 
 
-def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
-    tls: Tls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def _asked(port: int, trusted: ssl.SSLContext | None) -> None:
+    """Ask by a connection of its own, and leave."""
+    if trusted is not None:
+        assert Eager(port, trusted).ask() == b"HTTP/1.1 200"
+        return
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as caller:
+        caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert caller.recv(12) == b"HTTP/1.1 200"
+
+
+@pytest.mark.parametrize("kind", ["plain", "TLS", "never comes to TLS"])
+def test_a_connection_leaves_nothing_behind(
+    tls: Tls,
+    trusted: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
 ) -> None:
     """A tuned process collects cycles late: whoever connects again and again would fill it."""
     left = list[weakref.ref[BoundedProtocol]]()
@@ -330,18 +345,22 @@ def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
             super().__init__(*given, **named)
             left.append(weakref.ref(self, gone))
 
-    async def refused(port: int) -> None:
+    async def come_and_go(port: int) -> None:
+        if kind != "never comes to TLS":
+            await anyio.to_thread.run_sync(_asked, port, trusted if kind == "TLS" else None)
+            return
         async with await anyio.connect_tcp("127.0.0.1", port) as connection:
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
                 await connection.send(b"GET / HTTP/1.1\r\n\r\n")
                 while True:
                     await connection.receive()
 
-    async def all_refused() -> None:
-        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+    async def all_go() -> None:
+        options = ServiceOptions(port=0, drain_seconds=0, tls=None if kind == "plain" else tls)
+        async with listening(options) as port:
             async with anyio.create_task_group() as tasks:
                 for _ in range(30):
-                    tasks.start_soon(refused, port)
+                    tasks.start_soon(come_and_go, port)
             if left:
                 with anyio.move_on_after(20):  # only one that is left takes so long
                     await is_clear.wait()
@@ -350,7 +369,7 @@ def test_a_connection_that_never_comes_to_tls_leaves_nothing_behind(
     monkeypatch.setattr(server, "BoundedProtocol", Noted)
     gc.disable()
     try:
-        run_on_loop(all_refused(), loop="uvloop")
+        run_on_loop(all_go(), loop="uvloop")
     finally:
         gc.enable()
     assert "never retrieved" not in caplog.text
