@@ -30,7 +30,10 @@ EnterTurn = Callable[[int, Callable[[], None]], None]
 """Calls once it is the turn of so many bytes of the connection."""
 HELLO_BYTES_MAX = 8 * 1024
 """Bytes of records with which a caller begins TLS."""
-_RECORD_HEADER_BYTES = 5
+CERTIFICATE_BYTES_MAX = 64 * 1024
+"""Of a caller who has to send a certificate, and those that vouch for it."""
+_RECORD_HEADER_BYTES, _MESSAGE_HEADER_BYTES = 5, 4
+_FIRST_BYTES = _RECORD_HEADER_BYTES + _MESSAGE_HEADER_BYTES
 _HANDSHAKE = 22
 BAD_HTTP = Problem(INVALID, "the request is not valid HTTP/1.1", NOT_APPLIED)
 LONG_HEAD = Problem(
@@ -84,12 +87,15 @@ class HelloSize:
 
     The time in which TLS reads them is no multiple of their number: OpenSSL looks for the group of
     each share of a key among all groups that the caller lists. A caller needs less than 4 KB, with
-    the longest keys and a session's ticket. Records announce their lengths (RFC 8446, 5.1), so what
-    is too long is refused before the end of it has come.
+    the longest keys and a session's ticket. Records and messages announce their lengths (RFC 8446,
+    4 and 5.1), so what is too long is refused before the end of it has come.
+
+    A caller with a certificate sends it before it encrypts, up to TLS 1.2: `most` is for all that.
     """
 
-    def __init__(self) -> None:
-        self._header = b""
+    def __init__(self, most: int = HELLO_BYTES_MAX) -> None:
+        self._most = most
+        self._first = self._header = b""
         self._left = 0
         self._size = 0
         self._has_ended = False
@@ -97,7 +103,8 @@ class HelloSize:
     def exceeds(self, data: bytes) -> bool:
         """Take what comes next; return whether it is more than a caller needs."""
         place = 0
-        while place < len(data) and not self._has_ended and self._size <= HELLO_BYTES_MAX:
+        self._first += data[: _FIRST_BYTES - len(self._first)]
+        while place < len(data) and not self._has_ended and self._size <= self._most:
             if self._left:
                 step = min(self._left, len(data) - place)
                 self._left -= step
@@ -110,7 +117,16 @@ class HelloSize:
                     self._size += _RECORD_HEADER_BYTES + self._left
                     self._header = b""
             place += step
-        return self._size > HELLO_BYTES_MAX and not self._has_ended
+        return (self._size > self._most and not self._has_ended) or self._is_hello_long
+
+    @property
+    def _is_hello_long(self) -> bool:
+        """Return whether the first message is too long, or begins with too short a record."""
+        record, message = self._first[:_RECORD_HEADER_BYTES], self._first[_RECORD_HEADER_BYTES:]
+        if record[:1] != bytes([_HANDSHAKE]) or len(record) < _RECORD_HEADER_BYTES:
+            return False
+        is_cut = int.from_bytes(record[3:], "big") < _MESSAGE_HEADER_BYTES
+        return is_cut or int.from_bytes(message[1:], "big") > HELLO_BYTES_MAX
 
 
 class TlsTurns(asyncio.Protocol):
@@ -121,13 +137,15 @@ class TlsTurns(asyncio.Protocol):
     connection that announces more than a caller needs to begin TLS ends before any of that is read.
     """
 
-    def __init__(self, transport: asyncio.Transport, layer: Any, enter: EnterTurn) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, layer: Any, enter: EnterTurn, hello: HelloSize
+    ) -> None:
         """Take the place of TLS (`layer`, an asyncio.BufferedProtocol) at a transport."""
         self._transport, self._layer, self._enter = transport, layer, enter
         self._encrypted: asyncio.Transport | None = None
         self._came = b""
         self._is_due = False
-        self._hello = HelloSize()
+        self._hello = hello
         transport.pause_reading()  # it reads for the two in different ways
         transport.set_protocol(self)
         transport.resume_reading()
@@ -219,7 +237,9 @@ async def begin_tls(
     if layer is own or layer is None:  # it closes already
         taking = None
     else:
-        taking = TlsTurns(transport, layer, enter)
+        asks = context.verify_mode is ssl.CERT_REQUIRED
+        hello = HelloSize(CERTIFICATE_BYTES_MAX if asks else HELLO_BYTES_MAX)
+        taking = TlsTurns(transport, layer, enter, hello)
         taking.data_received(take_early())
     try:
         encrypted = await handshake

@@ -29,7 +29,7 @@ from ledger.http.service.access.access import Access, FileAccess, OpenAccess
 from ledger.http.service.options import ServiceOptions, Tls
 from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.server import KEEP_ALIVE_SECONDS, Running, ServerInstance
-from ledger.http.service.transports import DECRYPTED_BYTES, HelloSize
+from ledger.http.service.transports import CERTIFICATE_BYTES_MAX, DECRYPTED_BYTES, HelloSize
 from ledger.http.service.turns import Turns
 from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
@@ -211,6 +211,9 @@ def test_each_step_of_a_handshake_waits_for_its_turn(
     assert turns >= 40  # two for each handshake, one to parse and one to begin a request
 
 
+HELLO = b"\x01\x00\x01\xf0" + b"h" * 496
+
+
 def _records(payload: bytes, size: int, kind: int = 22) -> bytes:
     parts = (payload[start : start + size] for start in range(0, len(payload), size))
     return b"".join(
@@ -222,13 +225,15 @@ def _records(payload: bytes, size: int, kind: int = 22) -> bytes:
 @pytest.mark.parametrize(
     ("data", "is_long"),
     [
-        (_records(b"x" * 8_000, 16_384), False),
-        (_records(b"x" * 8_000, 4_000), False),
-        (_records(b"x" * 9_000, 16_384)[:5], True),  # it is announced
-        (_records(b"x" * 9_000, 500), True),
-        (_records(b"x" * 2_000, 1), True),  # headers count
-        (_records(b"", 1) + b"\x16\x03\x01\x00\x00" * 1_700, True),
-        (_records(b"x" * 2_000, 2_000) + _records(b"y" * 99_000, 16_384, kind=23), False),
+        (_records(HELLO * 16, 16_384), False),
+        (_records(HELLO * 16, 4_000), False),
+        (_records(HELLO * 20, 16_384)[:5], True),  # it is announced
+        (_records(HELLO * 20, 500), True),
+        (_records(HELLO, 50) + _records(b"x" * 2_000, 1), True),  # headers count
+        (_records(HELLO, 50) + b"\x16\x03\x01\x00\x00" * 1_700, True),
+        (_records(HELLO, 3), True),  # its length is cut
+        (_records(b"\x01\x00\x20\x01" + HELLO, 50), True),  # longer than it may be
+        (_records(HELLO, 2_000) + _records(b"y" * 99_000, 16_384, kind=23), False),
         (_records(b"y" * 99_000, 16_384, kind=23), False),
         (b"GET / HTTP/1.1\r\n" * 1_000, False),
     ],
@@ -242,6 +247,15 @@ def test_only_the_beginning_of_a_handshake_is_bounded(
     size = HelloSize()
     found = [size.exceeds(data[place : place + step]) for place in range(0, len(data), step)]
     assert any(found) == is_long
+
+
+def test_a_certificate_may_be_longer_than_a_hello() -> None:
+    """Up to TLS 1.2 it comes before a caller encrypts."""
+    first = _records(HELLO, 16_384) + _records(b"\x0b\x00\x60\x00" + b"c" * 24_576, 16_384)
+    assert HelloSize().exceeds(first)
+    assert not HelloSize(CERTIFICATE_BYTES_MAX).exceeds(first)
+    assert HelloSize(CERTIFICATE_BYTES_MAX).exceeds(first * 3)
+    assert HelloSize(CERTIFICATE_BYTES_MAX).exceeds(_records(b"\x01\x00\x60\x00", 16_384))
 
 
 def test_a_handshake_that_begins_with_too_much_is_not_read(
