@@ -53,6 +53,7 @@ from ledger.http.service.request_sizes import RequestSizes
 from ledger.http.service.transports import (
     BAD_HTTP,
     BODY_SECONDS_MAX,
+    HELD_BYTES_MAX,
     LATE,
     LONG_HEAD,
     PORTION_BYTES,
@@ -69,9 +70,6 @@ from ledger.http.service.turns import ConnectionTurns
 from ledger.http.wire.problems import Kind, Problem
 from ledger.runtime.connections import HEAD_SECONDS_MAX, STALL_SECONDS_MAX, Connections
 
-HELD_BYTES_MAX = 1024 * 1024
-"""How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
-"""
 SHORT_BYTES = 1024
 """What is as short as a request of a probe, and waits for nothing that is longer."""
 _OF_CONNECTION = frozenset({b"connection", b"proxy-connection"})
@@ -181,7 +179,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def end_if_late(self, now: float) -> None:
         """End the connection if its caller has let it wait for too long."""
-        self._decrypt()  # what comes to one that closes, and takes nothing more, may end it
+        if self._tls is not None and not self._is_deaf:
+            self._tls.close_if_sent()
         if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
             self.end()
         elif now >= self._late_at:
@@ -425,9 +424,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(STALL_SECONDS_MAX)
         self._held = b""
         self.flow.resume_reading()  # else its leaving would not be seen
-        if self.transport.can_write_eof():
-            with suppress(OSError):  # the caller has left meanwhile
-                self.transport.write_eof()
+        if not self.transport.can_write_eof():  # TLS tells the caller, and hands over nothing more
+            self.transport.close()
+            return
+        with suppress(OSError):  # the caller has left meanwhile
+            self.transport.write_eof()
 
     def pause_writing(self) -> None:
         """Note that the caller does not take the answer."""
@@ -461,7 +462,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _end_by(self, problem: Problem) -> None:
         self.transport.write(b"".join(answer_of(problem, self.server_state.default_headers)))
-        if self._has_ended or not self.transport.can_write_eof():
+        if self._has_ended:
             self.transport.close()
             self._wait(STALL_SECONDS_MAX)
         else:

@@ -20,6 +20,9 @@ from ledger.runtime.connections import HEAD_BYTES_MAX, HEAD_SECONDS_MAX, HEADERS
 
 PORTION_BYTES = 64 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
+HELD_BYTES_MAX = 1024 * 1024
+"""How much may come, unparsed, behind a request that waits, or an answer that ends its connection.
+"""
 BODY_SECONDS_MAX = 30.0
 """How long a body may take, from the end of the head on."""
 TURN_BYTES = 16 * 1024
@@ -135,6 +138,9 @@ class TlsTurns(asyncio.Protocol):
     An operation with a private key takes a millisecond, and few bytes may be many records, or many
     changes of keys, that bring the application nothing: many at once would hold up all others. A
     connection that announces more than a caller needs to begin TLS ends before any of that is read.
+
+    Once the application has closed the connection, what comes is dropped, not decrypted. TLS would
+    take the rest of a body for an error and reset the connection, and the answer would be lost.
     """
 
     def __init__(
@@ -144,6 +150,7 @@ class TlsTurns(asyncio.Protocol):
         self._transport, self._layer, self._enter = transport, layer, enter
         self._encrypted: asyncio.Transport | None = None
         self._came = b""
+        self._dropped = 0
         self._is_due = False
         self._hello = hello
         transport.pause_reading()  # it reads for the two in different ways
@@ -156,7 +163,11 @@ class TlsTurns(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Keep what comes until its turn; nothing more is read."""
-        if self._hello.exceeds(data):
+        if self._is_closing:
+            self._dropped += len(data)
+            if self._dropped > HELD_BYTES_MAX:
+                self._transport.abort()
+        elif self._hello.exceeds(data):
             self._came = b""
             self._transport.abort()
         elif data:
@@ -173,7 +184,20 @@ class TlsTurns(asyncio.Protocol):
     @property
     def _is_taken(self) -> bool:
         encrypted = self._encrypted
-        return encrypted is None or encrypted.is_reading() or encrypted.is_closing()
+        return encrypted is None or self._is_closing or encrypted.is_reading()
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._encrypted is not None and self._encrypted.is_closing()
+
+    def close_if_sent(self) -> None:
+        """Close for a caller who was told that the connection ends, and need not reply.
+
+        RFC 8446, 6.1. asyncio would wait for the reply, which a pool of idle connections sends
+        never.
+        """
+        if self._is_closing and not self._transport.get_write_buffer_size():
+            self._transport.close()
 
     def _turn(self) -> None:
         # Not at once: an error of TLS would hold the frames of all that called this.
@@ -181,6 +205,8 @@ class TlsTurns(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         self._is_due = False
+        if self._is_closing:
+            self._came = b""
         came, self._came = self._came[:DECRYPTED_BYTES], self._came[DECRYPTED_BYTES:]
         while came and not self._transport.is_closing():
             buffer = self._layer.get_buffer(len(came))

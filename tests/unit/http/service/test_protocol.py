@@ -17,9 +17,14 @@ from support.serving import served
 from uvicorn.server import ServerState
 
 from ledger.http.service.heads import PATH_BYTES_MAX
-from ledger.http.service.protocol import HELD_BYTES_MAX, SHORT_BYTES, BoundedProtocol
+from ledger.http.service.protocol import SHORT_BYTES, BoundedProtocol
 from ledger.http.service.request_sizes import PIECE_BYTES
-from ledger.http.service.transports import BODY_SECONDS_MAX, PORTION_BYTES, TURN_BYTES
+from ledger.http.service.transports import (
+    BODY_SECONDS_MAX,
+    HELD_BYTES_MAX,
+    PORTION_BYTES,
+    TURN_BYTES,
+)
 from ledger.http.service.turns import BEGUN_AT_ONCE, PARSED_AT_ONCE, ConnectionTurns, Turns
 from ledger.http.wire import schemas
 from ledger.runtime.connections import (

@@ -7,7 +7,7 @@ import ssl
 import weakref
 from asyncio.sslproto import SSLProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -99,19 +99,39 @@ async def listening(
     access: Access | None = None,
 ) -> AsyncIterator[int]:
     """Run a service, and give its port."""
+    async with running(options, table, access) as (port, _):
+        yield port
+
+
+@asynccontextmanager
+async def running(
+    options: ServiceOptions,
+    table: MemoryGlobalTable | None = None,
+    access: Access | None = None,
+) -> AsyncIterator[tuple[int, Callable[[], Awaitable[None]]]]:
+    """Run a service, and give its port, and how to stop it."""
     table, ports = table or MemoryGlobalTable(["us-east-1"]), list[int]()
-    is_listening = anyio.Event()
+    is_listening, has_stopped = anyio.Event(), anyio.Event()
 
     def on_listening(port: int) -> None:
         ports.append(port)
         is_listening.set()
 
     instance = ServerInstance(table.ledger(), options, CollectorRegistry(), on_listening)
-    running = Running(instance, access or OpenAccess(), table.clock, seeded())
+    service = Running(instance, access or OpenAccess(), table.clock, seeded())
+
+    async def run() -> None:
+        await service.run()
+        has_stopped.set()
+
+    async def stop() -> None:
+        service.context.leave()
+        await has_stopped.wait()
+
     async with background_tasks() as tasks:
-        tasks.start_soon(running.run)
+        tasks.start_soon(run)
         await is_listening.wait()
-        yield ports[0]
+        yield ports[0], stop
 
 
 async def test_an_unfinished_handshake_gives_way_as_an_idle_connection_does(
@@ -325,6 +345,60 @@ def test_what_comes_to_tls_is_read_in_turns(
     assert run_on_loop(ask(), loop="asyncio") == 400
     assert sum(given) > 60_000
     assert max(given) <= DECRYPTED_BYTES
+
+
+def _connected(port: int, trusted: ssl.SSLContext) -> ssl.SSLSocket:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
+    return trusted.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+@pytest.mark.parametrize("rest", [0, 300_000])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_an_answer_before_the_end_of_a_body_comes_whole_and_ends_its_connection(
+    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, loop: str, rest: int
+) -> None:
+    """Whoever reads to the end of the connection need not wait, nor lose the answer."""
+    monkeypatch.setattr("ledger.http.service.protocol.STALL_SECONDS_MAX", 3_600.0)
+
+    def asked(port: int) -> bytes:
+        with _connected(port, trusted) as caller:
+            head = b"POST /v1/unknown HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+            caller.sendall(head + b"%d\r\n\r\n" % (400_000 + rest))
+            caller.sendall(b"x" * 400_000)
+            first = caller.recv(12)
+            caller.sendall(b"x" * rest)
+            return first + b"".join(iter(partial(caller.recv, 65_536), b""))
+
+    async def ask() -> bytes:
+        async with listening(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as port:
+            return await anyio.to_thread.run_sync(asked, port)
+
+    answer = run_on_loop(ask(), loop=loop)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert answer.endswith(b"}")
+
+
+def test_stopping_waits_for_no_caller_who_asks_nothing(
+    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool of idle connections replies to the farewell of TLS once they are used again."""
+    monkeypatch.setattr(server, "STOP_SECONDS_MAX", 3_600)
+    monkeypatch.setattr("asyncio.constants.SSL_SHUTDOWN_TIMEOUT", 3_600.0)
+
+    def asked(caller: ssl.SSLSocket) -> bytes:
+        caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return caller.recv(12)
+
+    async def ask() -> bytes:
+        async with running(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as (port, stop):
+            caller = await anyio.to_thread.run_sync(_connected, port, trusted)
+            with caller:
+                first = await anyio.to_thread.run_sync(asked, caller)
+                with anyio.fail_after(60):
+                    await stop()
+        return first
+
+    assert run_on_loop(ask(), loop="asyncio") == b"HTTP/1.1 200"
 
 
 def _asked(port: int, trusted: ssl.SSLContext | None) -> None:
