@@ -26,7 +26,7 @@ ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 NOTE_BYTES_MAX = ITEM_BYTES_MAX - 2 * 1024
 """In UTF-8; all else in an entry of a change stays below 2 KB, whatever its counter and region."""
-ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count")
+ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count", "parts")
 """Attributes that an entry can have besides its key. A net change and a sum have others, too."""
 GRANT, HOLD, RESOLVED, ADJUSTED, HELD = "grant", "hold", "resolved", "adjusted", "held"
 SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, ADJUSTED, HELD)
@@ -78,6 +78,8 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
         item["reverses"] = {"S": entry.reverses}
     if entry.count != 1:
         item["count"] = {"N": str(entry.count)}
+    if entry.parts:
+        item["parts"] = {"S": entry.parts}
     if entry.spending is not None:
         item.update(spending_attributes(entry.spending))
     return item
@@ -137,6 +139,7 @@ def entry_of(item: Item) -> Entry:
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
             spending=_spending_of(item),
+            parts=_text(item, "parts") or "",
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None

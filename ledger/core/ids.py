@@ -4,6 +4,9 @@ As a sort key an id reads `2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887`; packed
 list of a net change, it takes 16 bytes. The order of ids, of sort keys and of packed ids is the
 same: by time, then by suffix. A change gets its id once, before the first attempt to write it.
 
+Changes that share an item (`ledger.core.parts`) have that item's id, a point, and their place in
+the item, in three digits: so they sort after the item's id and before the next one.
+
 Pure: no clock, no randomness, no I/O.
 """
 
@@ -38,6 +41,7 @@ _FORM = r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z#[0-9a-f]{1
 _ONE = re.compile(_FORM, flags=re.ASCII)
 _MANY = re.compile(rf"(?:{_FORM},)*+", flags=re.ASCII)
 _CHARACTERS = 44
+_PLACE = re.compile(r"\.(\d{3})", flags=re.ASCII)
 _DAY, _SECOND, _FRACTION, _SUFFIX = slice(10), slice(19), slice(20, 26), slice(28, None)
 # The last moment that the four-digit year of a sort key can hold.
 MICROSECONDS_MAX = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - EPOCH) // MICROSECOND
@@ -107,6 +111,27 @@ def parse(sort_key: str) -> EntryId | None:
     if not _ONE.fullmatch(sort_key) or not _is_day(sort_key[_DAY]):
         return None
     return EntryId(_microseconds(sort_key), suffix_in(sort_key))
+
+
+def split(text: str) -> tuple[str, int | None]:
+    """Return the id of the item and the place in it that the id of a change names.
+
+    The place is None where the change has an item of its own, or the id is not in our form.
+    """
+    place = _PLACE.fullmatch(text, _CHARACTERS)
+    if place is None or parse(text[:_CHARACTERS]) is None:
+        return text, None
+    return text[:_CHARACTERS], int(place[1])
+
+
+def part_id(sort_key: str, place: int) -> str:
+    """Return the id of a change at a place in an item."""
+    return f"{sort_key}.{place:03d}"
+
+
+def parse_named(text: str) -> EntryId | None:
+    """Return the id of the item in the id of a change; None if that is not in our form."""
+    return parse(split(text)[0])
 
 
 def moment_of(sort_key: str) -> datetime:

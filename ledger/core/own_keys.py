@@ -3,8 +3,8 @@
 The id of an entry is seen by whoever reads its counter, so an id proves nothing. The suffix of the
 id is a hash of a key: of the caller's, where the caller names the change, or else of one that was
 made for this entry. Who repeats an entry shows the key. Of a key that was made the suffix is a hash
-of the amount, too: several callers, whose changes share an entry, know the key, and none of them
-can write another amount under it.
+of the amounts, too: several callers, whose changes share an item, know the key, and none of them
+can write other amounts under it.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -24,18 +24,20 @@ def own_keys(bits: int, count: int) -> list[str]:
     return [digits[start : start + KEY_BITS // 4] for start in range(0, len(digits), KEY_BITS // 4)]
 
 
-def own_suffix(counter: str, key: str, change: Decimal, count: int = 1) -> int:
+def own_suffix(counter: str, key: str, change: Decimal, count: int = 1, parts: str = "") -> int:
     """Return the suffix of the id of the one entry that a key was made for.
 
     No key of a caller holds control characters, so none has this suffix.
     """
-    return ids.suffix_of(counter, f"{key}\0{amounts.to_text(change)}\0{count}")
+    amount = parts or amounts.to_text(change)
+    return ids.suffix_of(counter, f"{key}\0{amount}\0{count}")
 
 
 def is_proved(entry: Entry) -> bool:
-    """Return whether the id of an entry follows from its key, so that its writer repeats it."""
+    """Return whether the id of an item follows from its key, so that its writer repeats it."""
     found, key = ids.parse(entry.id), entry.key
     if found is None or key is None:
         return False
     named = ids.suffix_of(entry.counter, one_spelling(key))
-    return found.suffix in {named, own_suffix(entry.counter, key, entry.change, entry.count)}
+    own = own_suffix(entry.counter, key, entry.change, entry.count, entry.parts)
+    return found.suffix in {named, own}

@@ -59,13 +59,18 @@ class Entry:
 
     `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
     key of its own. `region` is where it was written, `effective` the date from which it applies.
-    An entry with a `count` over 1 is the sum of that many combined changes. `shard` is its shard
-    among the collections of its counter, where every repeat goes; None if unknown. `reverses` is
-    the id of the entry that it reverses, if it is a reversal. `repeated` is whether the call that
+    `shard` is its shard among the collections of its counter, where every repeat goes; None if
+    unknown. `reverses` is the id of the entry that it reverses, if it is a reversal. `repeated` is
+    whether the call that
     returned it found it in the table, written by an earlier call or an earlier try of this one.
     `spending` says which budgets it was spent from, if any. `key` is what its id follows from, if
     the call that made it knows: the caller's, or one that the service made. It is never stored, so
     it proves who wrote the entry (`ledger.core.own_keys`).
+
+    One of several changes that share an item has the id `ID.nnn`: the item's id and its place
+    there. Calls return such entries, each with its own amount. `parts` has the amounts of the whole
+    item, as `ledger.core.parts` writes them, where the item may be written again: in an
+    `OutcomeUnknown`. An item itself, as compactors read it, has its sum and their `count`.
     """
 
     counter: str
@@ -80,22 +85,24 @@ class Entry:
     repeated: bool = field(default=False, compare=False, repr=False)
     spending: Spending | None = field(default=None, compare=False)
     key: str | None = field(default=None, compare=False, repr=False)
+    parts: str = field(default="", compare=False, repr=False)
 
     @property
     def at(self) -> datetime | None:
         """The time of the change, aware, in UTC; None for a foreign entry."""
-        parsed = ids.parse(self.id)
+        parsed = ids.parse_named(self.id)
         return parsed.at if parsed else None
 
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
     """Return whether two entries of one id are the same change; their regions may differ."""
-    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
+    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses, ours.parts) == (
         theirs.change,
         theirs.note,
         theirs.effective,
         theirs.count,
         theirs.reverses,
+        theirs.parts,
     )
 
 

@@ -15,6 +15,7 @@ from ledger.core import ids, keys
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.ids import MICROSECONDS_MAX
+from ledger.core.parts import expanded
 from ledger.core.values import Entry, NetChange
 from ledger.reads.archive.access import archived_of
 from ledger.reads.archive.reader import ArchiveReader
@@ -62,7 +63,7 @@ async def history(
     counter, shards = asked.counter, asked.shards
     first, last = _first(asked.after), _last(asked.before)
     for bound in (asked.after, asked.before):
-        if isinstance(bound, str) and ids.parse(bound) is None:
+        if isinstance(bound, str) and ids.parse_named(bound) is None:
             await _check_known(store, counter, shards, bound)
     if first is not None and last is not None and first.encode() > last.encode():
         return  # an empty range; DynamoDB would refuse the request
@@ -72,9 +73,11 @@ async def history(
         for partition in (keys.partition_key(counter, shard) for shard in range(shards))
     ]
     streams = [place.entries(archive) for place in places]
-    async for entry in _merged(streams):
-        if entry.id not in (asked.after, asked.before):
-            yield entry
+    after, before = _id_in(asked.after), _id_in(asked.before)
+    async for item in _merged(streams):
+        for entry in expanded(item):
+            if (after is None or entry.id > after) and (before is None or entry.id < before):
+                yield entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ async def _merged_in(store: Store, partition: str) -> Merged:
 
 @dataclass(slots=True)
 class ShardHistory:
-    """One collection, between two sort keys, both included; None for no bound."""
+    """The items of one collection, between two sort keys, both included; None for no bound."""
 
     store: Store
     partition: str
@@ -129,7 +132,7 @@ class ShardHistory:
     settings: LiveSettings | None = None
 
     def entries(self, archive: ArchiveReader | None) -> AsyncIterator[Entry]:
-        """Return its entries in the order of their ids."""
+        """Return its entries in the order of their ids, changes that share an item as one."""
         return self._shown() if archive is None else self._whole(archive)
 
     async def _net(self) -> NetChange | None:
@@ -226,6 +229,10 @@ async def _check_known(store: Store, counter: str, shards: int, bound: str) -> N
     raise InvalidEntry(f"{_RULE}, and no entry of counter {counter!r} has the id {bound!r}")
 
 
+def _id_in(bound: Bound) -> str | None:
+    return bound if isinstance(bound, str) else None
+
+
 def _first(after: Bound) -> str | None:
     if not isinstance(after, datetime):
         return _checked_id(after)
@@ -249,6 +256,6 @@ def _moved(bound: datetime, by: timedelta) -> datetime:
 
 def _checked_id(bound: object) -> str | None:
     try:
-        return None if bound is None else keys.checked_id(bound)
+        return None if bound is None else ids.split(keys.checked_id(bound))[0]
     except InvalidEntry:
         raise InvalidEntry(f"{_RULE} of up to 1,024 bytes, got {bound!r:.100}") from None

@@ -16,6 +16,7 @@ from ledger.core.entry import entry_of
 from ledger.core.errors import NeverApplied, RetryHorizonPassed
 from ledger.core.fold import named_by
 from ledger.core.ids import moment_of
+from ledger.core.parts import part_like, whole_of
 from ledger.core.values import Entry, NetChange, same_asked
 from ledger.reads.archive.access import ArchiveAccess, archived_of
 from ledger.reads.archive.reader import archived_line
@@ -50,20 +51,22 @@ class PastHorizon:
             RetryHorizonPassed: there is no archive, or the outcome is not known (yet).
             ArchiveError, StoreError: the lookup failed.
         """
-        entry, reader = error.entry, await self.archive.reader()
-        if entry is None or reader is None:
+        asked, reader = error.entry, await self.archive.reader()
+        if asked is None or reader is None:
             raise error
+        entry = whole_of(asked)
         if entry.shard is None:
             entry = replace(entry, shard=self._shard_of(entry))
         partition = keys.partition_key(entry.counter, entry.shard or 0)
         item = await self.store.get(Get((partition, entry.id)))
         if item is not None:
-            return _same(entry, entry_of(item))
+            return part_like(_same(entry, entry_of(item)), asked)
         net = await read_known_net(self.store, partition, self.settings)
         head = archived_of(net, partition)
         line = await archived_line(reader, partition, head, entry.id)
         if line is not None:
-            return _same(entry, line.entry(entry.counter, entry.shard or 0), line)
+            theirs = line.entry(entry.counter, entry.shard or 0)
+            return part_like(_same(entry, theirs, line), asked)
         self._check_known(entry, net, head, self.settings.current)
         raise NeverApplied(
             f"entry {entry.id} of {entry.counter!r} was never applied, in any region, and is past"

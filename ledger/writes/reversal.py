@@ -21,6 +21,7 @@ from ledger.core.entry import Item, entry_item, entry_of
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
 from ledger.core.fold import is_alike, named_by
 from ledger.core.ids import MICROSECOND
+from ledger.core.parts import part_named
 from ledger.core.values import Entry
 from ledger.reads.archive.access import OpenArchive, archived_of
 from ledger.reads.archive.reader import archived_line
@@ -102,7 +103,7 @@ class Reverser:
             record = await self._store.get(Get(key))
             made = None if record is None else await self._earlier.made_by(record)
             if made is None:
-                shown = await self._earlier.shown(partitions, first=entry.id)
+                shown = await self._earlier.shown(partitions, first=ids.split(entry.id)[0])
                 made = leads_to(key, shown)
             if made is not None:
                 return _repeated(entry, wanted, made)
@@ -159,7 +160,7 @@ class Reverser:
         )
         suffix = once.suffix_of(once.reversal_key(original.counter, original.id))
         planned = self._planner.plan(change, is_new=False, suffix=suffix)
-        after = ids.sort_key(ids.moment_of(original.id) + MICROSECOND, suffix)
+        after = ids.sort_key(ids.moment_of(ids.split(original.id)[0]) + MICROSECOND, suffix)
         reversal = replace(
             planned.entry,
             id=max(planned.entry.id, after),
@@ -175,25 +176,41 @@ class Reverser:
             StateConflict: home has it in neither, another region shows it differently, or it may
                 not be reversed.
         """
-        reader = await self._archive()
+        reader, item_id = await self._archive(), ids.split(entry.id)[0]
         for partition in partitions:
             net = await read_known_net(self._store, partition, self._settings)
-            item = await self._store.get(Get((partition, entry.id)))
-            if item is not None and entry.id not in named_by(net):
-                original = _checked(entry_of(item))
+            item = await self._store.get(Get((partition, item_id)))
+            if item is not None and item_id not in named_by(net):
+                original = self._named(entry, entry_of(item))
                 await self._check_agreed(item)
                 return original
             if reader is not None:
                 net = await read_known_net(self._store, partition, self._settings)
                 head = archived_of(net, partition)
-                line = await archived_line(reader, partition, head, entry.id)
+                line = await archived_line(reader, partition, head, item_id)
                 if line is not None:
                     place = keys.counter_of(partition)
-                    return _checked(line.entry(entry.counter, place[1] if place else 0))
+                    whole = line.entry(entry.counter, place[1] if place else 0)
+                    return self._named(entry, whole)
             if item is not None:
                 self._check_as_merged(entry)
-                return _checked(entry_of(item))
-        raise StateConflict(
+                return self._named(entry, entry_of(item))
+        raise self._missing(entry)
+
+    def _named(self, entry: Entry, whole: Entry) -> Entry:
+        """Return the change that is to be reversed, of the item that was found.
+
+        Raises:
+            InvalidEntry: the item has several changes, and none is named.
+            StateConflict: the item has no such change, or it may not be reversed.
+        """
+        original = part_named(whole, entry.id)
+        if original is None:
+            raise self._missing(entry)
+        return _checked(original)
+
+    def _missing(self, entry: Entry) -> StateConflict:
+        return StateConflict(
             f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
             " was one, or was merged without an archive, or has not come home yet"
         )

@@ -67,6 +67,11 @@ class Line:
         """Whether it had a note that was erased."""
         return self.note is None and self.note_digest is not None
 
+    @property
+    def parts(self) -> str:
+        """The amounts of changes that share the item, as `ledger.core.parts` writes them."""
+        return str(self.other.get("parts", {}).get("S", ""))
+
     def digest(self) -> bytes:
         """Return the digest of everything but the note itself."""
         parts = [
@@ -94,6 +99,7 @@ class Line:
             count=self.count,
             shard=shard,
             reverses=self.reverses,
+            parts=self.parts,
         )
 
 

@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass, field
 
 from ledger.core.errors import InvalidInput
+from ledger.core.parts import expanded
 from ledger.core.values import Entry
 
 LIMIT_MAX = 1_000
-"""Entries of a page."""
+"""Entries of a page, beside the rest of the last item's."""
 BYTES_MAX = 1_000_000
 """A page ends with the entry by which it has so many bytes as JSON, so that none costs much."""
 _OTHER_BYTES = 300
@@ -43,10 +44,12 @@ class FillingPage:
         return len(self.entries) >= self.limit or self._bytes >= BYTES_MAX
 
     def take(self, entry: Entry) -> None:
-        """Take one entry more."""
+        """Take one item more: all changes in it, so that each cursor stands between items."""
         grants = () if entry.spending is None else entry.spending.grants
-        self._bytes += _OTHER_BYTES + len(json.dumps((entry.counter, entry.note, grants)))
-        self.entries.append(entry)
+        bytes_each = _OTHER_BYTES + len(json.dumps((entry.counter, entry.note, grants)))
+        changes = expanded(entry)
+        self._bytes += bytes_each * len(changes)
+        self.entries += changes
 
 
 def checked_limit(limit: object) -> int:

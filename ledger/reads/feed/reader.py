@@ -21,6 +21,7 @@ from functools import partial
 from ledger.core import keys
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import DamagedItem, InvalidInput
+from ledger.core.parts import expanded
 from ledger.core.values import Entry, same_change
 from ledger.reads.feed import cursors
 from ledger.reads.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, is_known
@@ -170,10 +171,13 @@ log = logging.getLogger("ledger.feed")
 def readable_entry_in(old: Item | None, new: Item | None) -> Entry | None:
     """Return the entry that a record brings; one that cannot be read is left out, and logged."""
     try:
-        return entry_in(old, new)
+        entry = entry_in(old, new)
+        if entry is not None:
+            expanded(entry)  # so that a page can
     except DamagedItem as error:
         log.warning("left out of the feed: %s", error)
         return None
+    return entry
 
 
 def entry_in(old: Item | None, new: Item | None) -> Entry | None:

@@ -1,0 +1,141 @@
+"""Changes that share one item: a combined entry, and its parts.
+
+::
+
+    item   ID      change 12, count 3, parts "5 -1 8"
+    parts  ID.000   5
+           ID.001  -1
+           ID.002   8
+
+DynamoDB asks a write unit for each KB of an item, so an item of many changes costs as much as one
+of one change. Totals and merging read the item's `change` alone, which is the sum of its parts.
+Whoever reads single changes expands the item, and checks that.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from ledger.core import amounts, ids
+from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidEntry
+from ledger.core.values import Entry
+
+PARTS_MAX = 1_000
+"""Changes of one item: a place has three digits."""
+ITEM_BYTES_MAX = 1_024
+"""A write unit: a longer item costs a second one."""
+ATTRIBUTE_BYTES = 128
+"""All of an item but its counter and the text of its parts, at most: names and values of key, sum
+of 38 digits, count and a region of up to 25 bytes, and 9 bytes for the number of a shard.
+"""
+
+
+def text_room(counter: str) -> int:
+    """Return how many characters the parts of a counter's item may take."""
+    return ITEM_BYTES_MAX - ATTRIBUTE_BYTES - len(counter.encode())
+
+
+def parts_text(changes: Iterable[Decimal]) -> str:
+    """Return amounts as an item has them: in canonical form, with one space between."""
+    return " ".join(map(amounts.to_text, changes))
+
+
+def part_of(whole: Entry, place: int, change: Decimal, *, parts: str = "") -> Entry:
+    """Return one change of an item; with the item's `parts` it may be written again."""
+    return Entry(
+        whole.counter,
+        ids.part_id(whole.id, place),
+        change,
+        whole.region,
+        shard=whole.shard,
+        repeated=whole.repeated,
+        key=whole.key,
+        parts=parts,
+    )
+
+
+def expanded(entry: Entry) -> list[Entry]:
+    """Return the changes of an entry as it was read: its parts, or itself.
+
+    Raises:
+        DamagedItem: the parts are not amounts in canonical form, as many as the entry counts, or
+            they do not add up to its change.
+    """
+    if not entry.parts:
+        return [entry]
+    return [part_of(entry, place, change) for place, change in enumerate(changes_in(entry))]
+
+
+def changes_in(entry: Entry) -> list[Decimal]:
+    """Return the amounts of the parts of an item.
+
+    Raises:
+        DamagedItem: as `expanded`.
+    """
+    texts = entry.parts.split(" ")
+    try:
+        changes = [amounts.parse(text) for text in texts]
+        is_whole = parts_text(changes) == entry.parts and amounts.total(changes) == entry.change
+    except (InvalidAmount, AmountOverflow, ValueError):
+        is_whole = False
+    if not is_whole or len(texts) != entry.count or len(texts) > PARTS_MAX:
+        raise DamagedItem(
+            f"item {entry.id!r} of counter {entry.counter!r} is damaged: its parts must be"
+            f" {entry.count} amounts that add up to {amounts.to_text(entry.change)}, got"
+            f" {entry.parts[:100]!r}"
+        )
+    return changes
+
+
+def whole_of(entry: Entry) -> Entry:
+    """Return the item that an entry is written as: of a part, all that share its item.
+
+    Raises:
+        InvalidEntry: it is a part of an item of which nothing else is known: it was acknowledged
+            with the others, and is never written again.
+    """
+    item_id, place = ids.split(entry.id)
+    if place is None:
+        return entry
+    if not entry.parts:
+        raise InvalidEntry(
+            f"entry {entry.id} was acknowledged, or read: it is there, and is never written again"
+        )
+    try:
+        changes = [amounts.parse(text) for text in entry.parts.split(" ")]
+        whole = replace(entry, id=item_id, change=amounts.total(changes), count=len(changes))
+        if changes_in(whole)[place] == entry.change:
+            return whole
+    except (InvalidAmount, AmountOverflow, ValueError, DamagedItem, IndexError):
+        pass
+    raise InvalidEntry(
+        f"entry {entry.id} must be change {place} of its parts, got {entry.parts[:100]!r}"
+    )
+
+
+def part_like(whole: Entry, asked: Entry) -> Entry:
+    """Return the change of an item that was asked for: the item itself, or one of its parts."""
+    _, place = ids.split(asked.id)
+    return whole if place is None else part_of(whole, place, asked.change)
+
+
+def part_named(whole: Entry, name: str) -> Entry | None:
+    """Return the change of an item as read that an id names; None if the item has no such.
+
+    Raises:
+        DamagedItem: as `expanded`.
+        InvalidEntry: the id is that of an item with parts, and names none of them.
+    """
+    _, place = ids.split(name)
+    if place is None and whole.parts:
+        last = ids.part_id(whole.id, whole.count - 1)
+        raise InvalidEntry(
+            f"entry {whole.id} of {whole.counter!r} has {whole.count} changes: name one,"
+            f" {ids.part_id(whole.id, 0)} to {last}"
+        )
+    if place is None:
+        return whole
+    changes: Sequence[Entry] = expanded(whole) if whole.parts else ()
+    return changes[place] if place < len(changes) else None
