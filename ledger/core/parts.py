@@ -22,6 +22,7 @@ from ledger.core import amounts, ids
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidEntry
 from ledger.core.values import Entry
 
+_NOTHING = Decimal(0)
 PARTS_MAX = 1_000
 """Changes of one item: a place has three digits."""
 ITEM_BYTES_MAX = 1_024
@@ -40,6 +41,46 @@ def text_room(counter: str) -> int:
 def parts_text(changes: Iterable[Decimal]) -> str:
     """Return amounts as an item has them: in canonical form, with one space between."""
     return " ".join(map(amounts.to_text, changes))
+
+
+class GatheredParts:
+    """Changes of one counter that gather for an item, in their order."""
+
+    __slots__ = ("_room", "_texts", "change", "counter")
+
+    def __init__(self, counter: str) -> None:
+        self.counter = counter
+        self.change = _NOTHING
+        self._texts: list[str] = []
+        self._room = text_room(counter)
+
+    def take(self, change: Decimal) -> bool:
+        """Take one more; return False if it has no room, or the sum would not fit in 38 digits.
+
+        The first change always has room.
+        """
+        text = amounts.to_text(change)
+        room = self._room - len(text)
+        if self._texts:
+            if room < 0 or len(self._texts) >= PARTS_MAX:
+                return False
+            try:
+                change = amounts.total((self.change, change))
+            except AmountOverflow:
+                return False
+        self.change, self._room = change, room - 1
+        self._texts.append(text)
+        return True
+
+    @property
+    def size(self) -> int:
+        """The number of changes."""
+        return len(self._texts)
+
+    @property
+    def text(self) -> str:
+        """Their amounts, as an item has them."""
+        return " ".join(self._texts)
 
 
 def part_of(whole: Entry, place: int, change: Decimal, *, parts: str = "") -> Entry:

@@ -23,6 +23,7 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.own_keys import own_keys, own_suffix
+from ledger.core.parts import GatheredParts
 from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
 from ledger.core.values import Entry, Spending, same_call
 from ledger.core.visible import unclear_in
@@ -85,6 +86,20 @@ class PlannedEntry(NamedTuple):
         return self.keyed or (spending is not None and spending.is_resolvable)
 
 
+class GroupedChange(NamedTuple):
+    """A change that is planned with others: an amount, or the amounts that share an item."""
+
+    counter: str
+    change: Decimal
+    size: int = 1
+    parts: str = ""
+
+
+def grouped_parts(gathered: GatheredParts) -> GroupedChange:
+    """Return the changes that share an item, as they are planned."""
+    return GroupedChange(gathered.counter, gathered.change, gathered.size, gathered.text)
+
+
 def batch_puts(planned: Sequence[PlannedEntry]) -> list[Put]:
     """Return the writes for a batch, without conditions: the same item again changes nothing."""
     return [Put(item, None, 0, latest) for _, item, latest, _ in planned]
@@ -139,7 +154,7 @@ def plan_entry(
 
 
 def plan_group(
-    changes: Sequence[tuple[str, Decimal, int]],
+    changes: Sequence[GroupedChange],
     *,
     region: str,
     settings: Settings,
@@ -150,9 +165,8 @@ def plan_group(
 ) -> list[PlannedEntry]:
     """Fix the ids of entries that are written together: one time, and suffixes in their order.
 
-    Counters and changes must be checked already; an entry with a count over 1 stands for that many
-    changes. `bits` holds 64 random bits for each entry; with `has_own_keys` 128, the key from which
-    its id follows, so that their order is any.
+    Counters and changes must be checked already. `bits` holds 64 random bits for each entry; with
+    `has_own_keys` 128, the key from which its id follows, so that their order is any.
     """
     latest = _earlier(now + _span(settings.retry_horizon), until)
     planned = []
@@ -162,20 +176,20 @@ def plan_group(
         made = _own_ids(changes, now, bits)
     else:
         made = zip(ids.sort_keys(now, bits, len(changes)), repeat(None), strict=False)
-    for (counter, change, count), (id_, key) in zip(changes, made, strict=True):
+    for (counter, change, size, parts), (id_, key) in zip(changes, made, strict=True):
         shard = 0
         if is_sharded:
             shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
-        entry = Entry(counter, id_, change, region, None, None, count, shard, key=key)
+        entry = Entry(counter, id_, change, region, None, None, size, shard, key=key, parts=parts)
         planned.append(PlannedEntry(entry, entry_item(entry), latest))
     return planned
 
 
 def _own_ids(
-    changes: Sequence[tuple[str, Decimal, int]], now: datetime, bits: int
+    changes: Sequence[GroupedChange], now: datetime, bits: int
 ) -> Iterator[tuple[str, str]]:
-    for (counter, change, count), key in zip(changes, own_keys(bits, len(changes)), strict=True):
-        yield ids.sort_key(now, own_suffix(counter, key, change, count)), key
+    for one, key in zip(changes, own_keys(bits, len(changes)), strict=True):
+        yield ids.sort_key(now, own_suffix(one.counter, key, *one[1:])), key
 
 
 def replan(
@@ -324,7 +338,7 @@ def _described(entry: Entry) -> str:
     parts = [f"change {amounts.to_text(entry.change)}"]
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
-    parts += [f"combined of {entry.count}"] if entry.count != 1 else []
+    parts += [f"in {entry.count} parts"] if entry.count != 1 else []
     if (spending := entry.spending) is not None:
         kind = "held" if spending.hold is not None else "spent"
         parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")

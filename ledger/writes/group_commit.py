@@ -15,9 +15,17 @@ request are conditional, each with its own outcome. Cancelling a caller does not
 own change is not sent if it has not been yet, otherwise its outcome is unknown. The same holds for
 a caller whose time is over (`end`), and its error says which of the two it is.
 
-Combining goes further, for counters that the settings name: changes of one counter that wait
-together become one entry with their sum and count. Batching saves time of clients and servers, but
-no write units; combining saves both, at the price of one entry standing for many changes.
+Combining goes further, for counters that the contract names: changes of one counter that wait
+together share an item, and each caller gets an entry of its own (`ledger.core.parts`). Batching
+saves time of clients and servers, but no write units; combining saves both.
+
+    call after a pause ── at once ──> item 1 ──────────── answered
+    calls of its turn, 20 ms ─────── wait ──> item 2 ──── answered
+    calls of the next turn ───────────────── wait ──────> item 3
+
+A counter takes turns from its first call on, until one passes without a call. Changes that come
+within a turn are sent at its end, in one item, once the item before is answered; after five turns
+in any case. An item that is full is sent at once.
 """
 
 import asyncio
@@ -38,7 +46,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writes.entry_plan import Change, PlannedEntry
-from ledger.writes.pending_entries import PendingEntry, PendingSum
+from ledger.writes.pending_entries import PendingEntry, PendingParts
 from ledger.writes.planner import Planner
 from ledger.writes.sender import Result, Sender
 
@@ -47,6 +55,10 @@ if TYPE_CHECKING:
 
 ARRIVAL_WEIGHT = 0.5
 """Weight of the latest gap between calls in the recent arrival rate."""
+TURN_SECONDS = 0.02
+"""How long changes of a combined counter wait for more, unless `linger` is longer."""
+TURNS_MAX = 5
+"""Turns after which an item is sent although the one before is not answered."""
 
 Arguments = TypeVarTuple("Arguments")
 OnGroup = Callable[[int, int], None]
@@ -88,7 +100,8 @@ class GroupCommit:
         self._waiting = 0
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._queue: deque[PendingEntry] = deque()
-        self._open_sums: dict[str, PendingSum] = {}
+        self._open: dict[str, PendingParts] = {}
+        self._takes_turns: set[str] = set()
         self._in_flight: set[PendingEntry] = set()
         self._requests = 0
         self._request_done: asyncio.Event | None = None
@@ -132,22 +145,23 @@ class GroupCommit:
         return self._enter_later(end, self._enter, entry.counter, entry.change, planned)
 
     def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
-        """Write a change as part of an entry that stands for all that wait with it.
+        """Write a change in one item with all of its counter that wait with it.
 
         Raises:
-            As `record`; the entry in the error is the combined one, the same for all its callers.
+            As `record`; to repeat the entry in the error repeats the whole item.
         """
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
-            return self._enter_sum(counter, change)
-        return self._enter_later(end, self._enter_sum, counter, change)
+            return self._enter_part(counter, change)
+        return self._enter_later(end, self._enter_part, counter, change)
 
     def close(self) -> None:
         """End every wait: what is in flight is unknown, what still waits is not sent."""
         self._is_closed = True
         unsent = NotSent("the ledger was closed before the change was sent: it is not written")
-        for pending in self._queue:
+        for pending in (*self._queue, *self._open.values()):
             self._free(pending.fail(unsent))
         self._queue.clear()
+        self._open.clear()
         for pending in self._in_flight:
             self._free(pending.fail(pending.unknown("the ledger was closed")))
 
@@ -162,16 +176,41 @@ class GroupCommit:
         planned = self._planner.plan(change)
         return self._enter(planned.entry.counter, planned.entry.change, planned)
 
-    def _enter_sum(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+    def _enter_part(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
         waiter = self._wait()
-        pending = self._open_sums.get(counter)
-        if pending is None:
-            pending = PendingSum(counter, self._clock.monotonic())
-            self._open_sums[counter] = pending
-            self._queue.append(pending)
-        pending.waiters.append(waiter)
-        pending.changes.append(change)
+        pending = self._open.get(counter)
+        if pending is not None and pending.take(change, waiter):
+            return waiter
+        if pending is not None and not pending.is_due:
+            self._send_parts(pending)
+        self._open[counter] = pending = PendingParts(counter)
+        pending.take(change, waiter)
+        if counter not in self._takes_turns:
+            self._takes_turns.add(counter)
+            self._send_parts(pending)
+            self._tasks.start_soon(self._take_turns, pending)
         return waiter
+
+    def _send_parts(self, pending: PendingParts) -> None:
+        """Let an item be sent with the next batch; until then it takes more changes."""
+        pending.is_due = True
+        self._queue.append(pending)
+        self._begin_forming()
+
+    async def _take_turns(self, sent: PendingParts) -> None:
+        """Send what came for a counter in each turn, until one passes without a call."""
+        counter, seconds = sent.counter, max(TURN_SECONDS, self._settings.linger)
+        try:
+            while sent.waiters or counter in self._open:
+                await self._clock.sleep(seconds)
+                pending = self._open.get(counter)
+                if pending is not None and not pending.is_due:
+                    pending.turns += 1
+                    if not sent.waiters or pending.turns >= TURNS_MAX:
+                        self._send_parts(pending)
+                        sent = pending
+        finally:
+            self._takes_turns.discard(counter)
 
     async def _enter_later(
         self,
@@ -216,7 +255,7 @@ class GroupCommit:
         if not waiter.done():
             found = (pending for pending in self._in_flight if pending.has(waiter))
             sent = next(found, None)
-            waiter.set_exception(not_sent() if sent is None else sent.unknown(TIMEOUT))
+            waiter.set_exception(not_sent() if sent is None else sent.unknown(TIMEOUT, waiter))
 
     def _free(self, room: int) -> None:
         """Give room back, and pass it on to the calls that wait for it."""
@@ -233,13 +272,16 @@ class GroupCommit:
             raise NotSent("the ledger was closed: the change is not written")
         self._arrived += 1
         self._waiting += 1
-        if not self._is_forming:
-            self._is_forming = True
-            self._tasks.start_soon(self._form_batches)
+        self._begin_forming()
         waiter: asyncio.Future[Entry] = self._loop.create_future()
         if self._spans is not None:
             self._spans.waits(waiter)
         return waiter
+
+    def _begin_forming(self) -> None:
+        if not self._is_forming:
+            self._is_forming = True
+            self._tasks.start_soon(self._form_batches)
 
     async def _form_batches(self) -> None:
         """Form batches of what waits, and start sending them, until nothing waits."""
@@ -266,13 +308,11 @@ class GroupCommit:
             gap = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
             self._gap_seconds += ARRIVAL_WEIGHT * (gap - self._gap_seconds)
             self._looked_at, self._arrived = now, 0
-        first = self._queue[0]
         wait = linger_seconds(
             self._settings.linger,
             gap_seconds=self._gap_seconds,
             waiting=len(self._queue),
             is_idle=self._requests == 0,
-            combining_since=now - first.since if isinstance(first, PendingSum) else None,
         )
         if wait > 0:
             await self._clock.sleep(wait)
@@ -290,8 +330,8 @@ class GroupCommit:
                     break
                 keyed.add(planned.put.key)
             queue.popleft()
-            if isinstance(pending, PendingSum):
-                self._close_sum(pending)
+            if isinstance(pending, PendingParts):
+                pending = self._closed(pending)
             if pending.is_wanted():
                 group.append(pending)
             else:
@@ -305,10 +345,9 @@ class GroupCommit:
         """Plan entries not planned yet; those that may no longer be written fail their callers."""
         if not pendings:
             return
-        asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
         try:
             self._check()
-            planned = self._planner.plan_group(asked)
+            planned = self._planner.plan_group([pending.grouped for pending in pendings])
         except LedgerError as error:
             for pending in pendings:
                 self._free(pending.fail(error))
@@ -316,10 +355,16 @@ class GroupCommit:
         for pending, one in zip(pendings, planned, strict=True):
             pending.planned = one
 
-    def _close_sum(self, pending: PendingSum) -> None:
-        """Sum the changes of an entry that is about to be sent, and queue those that do not fit."""
-        del self._open_sums[pending.counter]
-        self._queue.extend(pending.close())
+    def _closed(self, pending: PendingParts) -> PendingParts:
+        """Return what is sent of an item, which takes no more changes from now on."""
+        if self._open.get(pending.counter) is pending:
+            del self._open[pending.counter]
+        sent = pending.without_gone()
+        if not sent or sent[0] is pending:
+            return pending
+        self._free(pending.fail(None))
+        self._queue.extend(sent[1:])
+        return sent[0]
 
     async def _send_batches(self, group: list[PendingEntry]) -> None:
         """Send a batch, and the next one as long as a full one waits."""
@@ -392,18 +437,14 @@ def linger_seconds(
     gap_seconds: float,
     waiting: int,
     is_idle: bool,
-    combining_since: float | None,
 ) -> float:
     """Return how long the next batch waits for more changes.
 
     `gap_seconds` lies between two recent calls; if they come more rarely than `longest`, none
-    would come in time. `combining_since` is how long the first sum has been open, None if the
-    first is not a sum: sums wait their whole time, since each further change in them costs nothing.
+    would come in time.
     """
     if gap_seconds >= longest:
         return 0.0
-    if combining_since is not None:
-        return max(0.0, longest - combining_since)
     missing = BATCH_WRITES_MAX - waiting
     if is_idle or missing <= 0:
         return 0.0

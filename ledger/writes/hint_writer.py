@@ -39,6 +39,8 @@ CLOSE_SECONDS_MAX = 1.0
 """How long closing waits for hints that are still to be written."""
 NEGLECTED_SETTLES = 2.0
 """A long collection that stays unmerged for this many times `settle` needs a hint."""
+_LAST_DIGITS = slice(40, 44)
+"""Of the id of an item, also in the id of a part of it: those that say whether to leave a hint."""
 
 BATCHES_AT_ONCE = 8
 """Batches of hints that one caller has under way."""
@@ -132,15 +134,14 @@ class HintWriter:
         self._is_closed = False
 
     def wrote(self, entry: Entry) -> None:
-        """Leave a hint for an entry that was written, if its id says so."""
-        if entry.id[-4:] < self._below:
-            self._leave(entry.counter, entry.at)
+        """Leave a hint for an entry that was written, if the id of its item says so."""
+        self.wrote_all((entry,))
 
     def wrote_all(self, entries: Iterable[Entry]) -> None:
         """Leave hints for entries that were written, as `wrote`."""
         below = self._below
         for entry in entries:
-            if entry.id[-4:] < below:
+            if entry.id[_LAST_DIGITS] < below:
                 self._leave(entry.counter, entry.at)
 
     def added(self, counters: Iterable[str], at: datetime) -> None:

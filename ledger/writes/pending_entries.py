@@ -1,27 +1,24 @@
 """Changes that wait, or are in flight, and the callers that wait for their outcomes.
 
-Each becomes one entry: of one change, or of all changes of a counter that wait together. A caller
-gets its outcome once.
+Each becomes one item: of one change, or of the changes of a counter that wait together. A caller
+gets its outcome once, and an entry of its own.
 """
 
 import asyncio
 from copy import copy
 from decimal import Decimal
+from typing import Any
 
-from ledger.core import amounts
-from ledger.core.errors import AmountOverflow, OutcomeUnknown, safe_repeat
+from ledger.core.errors import OutcomeUnknown, safe_repeat
+from ledger.core.parts import GatheredParts, part_of
 from ledger.core.values import Entry
-from ledger.writes.entry_plan import PlannedEntry
-
-_NOTHING = Decimal(0)
+from ledger.writes.entry_plan import GroupedChange, PlannedEntry, grouped_parts
 
 
 class PendingEntry:
     """One change that waits or is in flight as an entry, and the caller that waits for it."""
 
     __slots__ = ("change", "counter", "planned", "waiter")
-
-    count = 1
 
     def __init__(
         self,
@@ -34,6 +31,11 @@ class PendingEntry:
         self.change = change
         self.waiter = waiter
         self.planned = planned
+
+    @property
+    def grouped(self) -> GroupedChange:
+        """What its item is planned from."""
+        return GroupedChange(self.counter, self.change)
 
     def is_wanted(self) -> bool:
         """Return whether a caller still waits."""
@@ -66,8 +68,8 @@ class PendingEntry:
             waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
         return 1
 
-    def unknown(self, why: str) -> OutcomeUnknown:
-        """Return the error of a change that was in flight when its callers' wait ended."""
+    def unknown(self, why: str, waiter: "asyncio.Future[Entry] | None" = None) -> OutcomeUnknown:  # noqa: ARG002 (there is one)
+        """Return the error of what was in flight when the wait ended, of one caller or of all."""
         is_keyed = self.planned is not None and self.planned.keyed
         return OutcomeUnknown(
             f"{why} while a change of {self.counter!r} was in flight: it may or may not be there;"
@@ -77,17 +79,35 @@ class PendingEntry:
         )
 
 
-class PendingSum(PendingEntry):
-    """Changes of one counter that become one entry."""
+class PendingParts(PendingEntry):
+    """Changes of one counter that share an item.
 
-    __slots__ = ("changes", "count", "since", "waiters")
+    `is_due` is set once it waits for a request. `turns` counts how often it was held back, for more
+    changes.
+    """
 
-    def __init__(self, counter: str, since: float) -> None:
-        super().__init__(counter, _NOTHING, None)
-        self.count = 0
-        self.since = since
+    __slots__ = ("_gathered", "changes", "is_due", "turns", "waiters")
+
+    def __init__(self, counter: str) -> None:
+        super().__init__(counter, Decimal(0), None)
         self.changes: list[Decimal] = []
         self.waiters: list[asyncio.Future[Entry]] = []
+        self.is_due = False
+        self.turns = 0
+        self._gathered = GatheredParts(counter)
+
+    def take(self, change: Decimal, waiter: "asyncio.Future[Entry]") -> bool:
+        """Take a caller's change; return False if it needs another item."""
+        if not self._gathered.take(change):
+            return False
+        self.changes.append(change)
+        self.waiters.append(waiter)
+        return True
+
+    @property
+    def grouped(self) -> GroupedChange:
+        """What its item is planned from."""
+        return grouped_parts(self._gathered)
 
     def is_wanted(self) -> bool:
         """Return whether a caller still waits."""
@@ -105,37 +125,52 @@ class PendingSum(PendingEntry):
         """Return whether a caller waits for this future."""
         return waiter in self.waiters
 
+    def without_gone(self) -> "list[PendingParts]":
+        """Return what is to be sent of it: the changes whose callers still wait.
+
+        Nearly always itself. Without those that have gone the sum of the others may not fit, so
+        they gather anew.
+        """
+        pairs = list(zip(self.changes, self.waiters, strict=True))
+        waiting = [pair for pair in pairs if not pair[1].done()]
+        if len(waiting) == len(pairs):
+            return [self]
+        self.waiters = [waiter for _, waiter in pairs if waiter.done()]
+        made = list[PendingParts]()
+        for change, waiter in waiting:
+            if not made or not made[-1].take(change, waiter):
+                made.append(PendingParts(self.counter))
+                made[-1].take(change, waiter)
+        return made
+
     def resolve(self, entry: Entry) -> int:
-        """Give the entry to every caller; returns how many."""
+        """Give each caller its change of the item; returns how many callers got one."""
         waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
+        for place, waiter in enumerate(waiters):
             if not waiter.done():
-                waiter.set_result(entry)
+                waiter.set_result(part_of(entry, place, self.changes[place]))
         return len(waiters)
 
     def fail(self, error: BaseException | None) -> int:
         """Raise the error in every caller that waits; returns how many."""
         waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
+        for place, waiter in enumerate(waiters):
             if error is not None and not waiter.done():
-                waiter.set_exception(copy(error))  # raised twice it would collect two tracebacks
+                waiter.set_exception(self._own(error, place))
         return len(waiters)
 
-    def close(self) -> list[PendingEntry]:
-        """Sum the changes whose callers still wait.
+    def unknown(self, why: str, waiter: "asyncio.Future[Entry] | None" = None) -> OutcomeUnknown:
+        """Return the error of what was in flight when the wait ended, of one caller or of all."""
+        error = super().unknown(why)
+        return error if waiter is None else self._own(error, self.waiters.index(waiter))
 
-        Return them as entries of their own where each fits in 38 digits, and their sum does not.
+    def _own(self, error: Any, place: int) -> Any:
+        """Return the error of one caller: a copy, since one raised twice collects two tracebacks.
+
+        Of an unknown outcome it has the caller's change, which repeats the whole item.
         """
-        changes, waiters = self.changes, self.waiters
-        gone = [waiter for waiter in waiters if waiter.done()]
-        if gone:
-            pairs = [pair for pair in zip(changes, waiters, strict=True) if not pair[1].done()]
-            changes, waiters = [change for change, _ in pairs], [waiter for _, waiter in pairs]
-        try:
-            self.change = amounts.total(changes)
-            self.count = len(changes)
-        except AmountOverflow:
-            self.waiters = gone
-            alone = zip(changes, waiters, strict=True)
-            return [PendingEntry(self.counter, change, waiter) for change, waiter in alone]
-        return []
+        own = copy(error)
+        if isinstance(own, OutcomeUnknown) and self.planned is not None:
+            whole = self.planned.entry
+            own.entries = (part_of(whole, place, self.changes[place], parts=whole.parts),)
+        return own

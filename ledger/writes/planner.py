@@ -1,19 +1,23 @@
 """Plans changes with the clock and the randomness of one process."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
-from typing import cast
 
 from ledger.core import amounts, keys
-from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.own_keys import KEY_BITS, own_keys
 from ledger.core.values import Entry, Spending
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
-from ledger.writes.entry_plan import Change, PlannedEntry, plan_entry, plan_group, replan
+from ledger.writes.entry_plan import (
+    Change,
+    GroupedChange,
+    PlannedEntry,
+    plan_entry,
+    plan_group,
+    replan,
+)
 
 
 class Planner:
@@ -74,23 +78,8 @@ class Planner:
             spending=spending,
         )
 
-    def plan_many(self, changes: Sequence[Change]) -> list[PlannedEntry]:
-        """Plan changes, by a fast path if they are only amounts.
-
-        Raises:
-            InvalidInput: as `plan_entry`.
-        """
-        if not all(change.is_plain for change in changes):
-            return [self.plan(change) for change in changes]
-        return self.plan_group(
-            [
-                (keys.checked_new_counter(change.counter), amounts.addend(change.change), 1)
-                for change in changes
-            ]
-        )
-
-    def plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[PlannedEntry]:
-        """Plan entries that are written together: of counter, change and count, all checked."""
+    def plan_group(self, changes: Sequence[GroupedChange]) -> list[PlannedEntry]:
+        """Plan entries that are written together, their counters and amounts all checked."""
         return plan_group(
             changes,
             region=self._region,
@@ -104,10 +93,9 @@ class Planner:
         )
 
     def replan(self, entries: Sequence[Entry]) -> list[PlannedEntry]:
-        """Plan to write entries again, under the ids that they have.
+        """Plan to write items again, under the ids that they have.
 
         Raises:
-            InvalidInput: something is not an entry; nothing was written.
             InvalidEntry: an id is not in the ledger's form.
             RetryHorizonPassed: too late to repeat one.
             ContractConflict: as `plan_entry`.
@@ -115,7 +103,7 @@ class Planner:
         now, until, settings = self._clock.now(), self._until, self._open_settings
         return [
             replan(entry, region=self._region, settings=settings, now=now, until=until)
-            for entry in _checked(entries)
+            for entry in entries
         ]
 
     @property
@@ -130,15 +118,3 @@ class Planner:
     def _until(self) -> datetime | None:
         validity = self._settings.validity
         return None if validity is None else validity.until
-
-
-def _checked(entries: Iterable[object]) -> list[Entry]:
-    rule = "entries must be a list of the entries of an OutcomeUnknown"
-    try:
-        listed = list(entries)
-    except TypeError:
-        raise InvalidInput(f"{rule}, got {entries!r}") from None
-    for entry in listed:
-        if not isinstance(entry, Entry):
-            raise InvalidInput(f"{rule}, got {entry!r} in it")
-    return cast("list[Entry]", listed)

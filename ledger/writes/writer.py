@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
-from ledger.core import amounts, keys
+from ledger.core import amounts, contract, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry, Spending
 from ledger.runtime.call_deadlines import NEVER
@@ -30,6 +30,7 @@ from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
+from ledger.writes.asked_parts import plan_again, plan_changes
 from ledger.writes.entry_plan import Change, PlannedEntry
 from ledger.writes.group_commit import GroupCommit, OnGroup
 from ledger.writes.insert_store import inserting
@@ -170,7 +171,7 @@ def _changes(planned: Sequence[PlannedEntry]) -> str:
     return f"{len(planned)} change{'s were' if len(planned) != 1 else ' was'}"
 
 
-COMBINES_MAX = 10_000
+COMBINED_MAX = 10_000
 """Counters for which a writer remembers whether their changes are combined."""
 
 
@@ -195,7 +196,7 @@ class Writer:
         )
         self._sender = Sender(store, settings=settings, services=services)
         self._direct = ClosableSender(store, settings=settings, services=services)
-        self._combines = lru_cache(COMBINES_MAX)(self._settings.combines)
+        self._matches = lru_cache(COMBINED_MAX)(contract.matches_any)
         self._group: GroupCommit | None = None
 
     def share(
@@ -276,15 +277,15 @@ class Writer:
             self.check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
-        if self._settings.combine and self._combines(counter):
+        if self._is_combined(counter):
             return self._group.combine(counter, amount, end)
         return self._group.record(counter, amount, end)
 
     async def record_many(self, changes: Sequence[Change], *, end: float = NEVER) -> list[Entry]:
         """Write many changes, each independently; see `Ledger.record_many`."""
         self.check_clock()
-        planned = self._planner.plan_many(changes)
-        return await bulk_write.send_all(self._direct.until(end), planned)
+        asked = plan_changes(changes, self._planner, self._is_combined)
+        return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 
     async def record_together(
         self, changes: Sequence[Change], *, end: float = NEVER
@@ -299,10 +300,14 @@ class Writer:
     ) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
         self.check_clock()
-        planned = self._planner.replan(entries)
+        asked, sender = plan_again(entries, self._planner), self._direct.until(end)
         if together:
-            return await self._direct.until(end).transaction(planned)
-        return await bulk_write.send_all(self._direct.until(end), planned)
+            return await asked.answered(sender.transaction(asked.planned))
+        return await asked.answered(bulk_write.send_all(sender, asked.planned))
+
+    def _is_combined(self, counter: str) -> bool:
+        combine = self._live.current.combine
+        return bool(combine) and self._matches(counter, combine)
 
     def check_clock(self) -> None:
         """Refuse to make or judge ids by a clock that is off.

@@ -25,6 +25,7 @@ from ledger.core.values import Entry
 from ledger.testing.clock import START
 from ledger.writes.entry_plan import (
     Change,
+    GroupedChange,
     PlannedEntry,
     batch_puts,
     confirm_entry,
@@ -297,7 +298,12 @@ def test_nothing_is_signed_past_the_view_of_the_contract(seconds: float) -> None
     )
     again = replan(one.entry, region=HOME, settings=SETTINGS, now=START, until=until)
     (grouped,) = plan_group(
-        [("c", Decimal(1), 1)], region=HOME, settings=SETTINGS, now=START, bits=7, until=until
+        [GroupedChange("c", Decimal(1))],
+        region=HOME,
+        settings=SETTINGS,
+        now=START,
+        bits=7,
+        until=until,
     )
     for each in (one, again, grouped):
         assert each.latest == expected
@@ -335,16 +341,23 @@ def test_a_keyed_change_waits_for_a_change_of_its_shards() -> None:
     )
 
 
-def test_sums_of_different_numbers_of_changes_are_different() -> None:
-    """A combined entry of two changes is not the one of three that has the same sum."""
-    two, three = (
-        plan_group([("c", Decimal(6), count)], region=HOME, settings=SETTINGS, now=START, bits=7)[0]
-        for count in (2, 3)
+@pytest.mark.parametrize("other", ["1 5", "5 1 0", "2 4"])
+def test_items_of_different_parts_are_different(other: str) -> None:
+    """Also where their sum is the same: each change has its place."""
+    one, two = (
+        plan_group(
+            [GroupedChange("c", Decimal(6), len(parts.split(" ")), parts)],
+            region=HOME,
+            settings=SETTINGS,
+            now=START,
+            bits=7,
+        )[0]
+        for parts in ("5 1", other)
     )
     with pytest.raises(KeyConflict):
-        confirm_entry(two.entry, three.item)
+        confirm_entry(one.entry, two.item)
     with pytest.raises(KeyConflict):
-        distinct([two, three])
+        distinct([one, two])
 
 
 def test_a_repeat_finds_its_shard_also_without_being_told() -> None:
@@ -363,7 +376,7 @@ def test_grouped_changes_go_to_the_shards_of_their_ids() -> None:
     """As single ones do: a repeat of one of them must find it."""
     settings = make_settings(shards={"c": 50})
     for one in plan_group(
-        [("c", Decimal(1), 1), ("d", Decimal(2), 1)],
+        [GroupedChange("c", Decimal(1)), GroupedChange("d", Decimal(2))],
         region=HOME,
         settings=settings,
         now=START,

@@ -358,10 +358,6 @@ async def test_property_each_change_once(
         ({"is_idle": True}, 0.0),
         ({"gap_seconds": 0.002}, 0.0),
         ({"gap_seconds": 9.0}, 0.0),
-        ({"combining_since": 0.0005}, 0.0015),
-        ({"combining_since": 0.0005, "is_idle": True, "waiting": 99}, 0.0015),
-        ({"combining_since": 0.1}, 0.0),
-        ({"combining_since": 0.0, "gap_seconds": 0.1}, 0.0),
     ],
 )
 def test_linger(case: dict[str, Any], seconds: float) -> None:
@@ -370,7 +366,6 @@ def test_linger(case: dict[str, Any], seconds: float) -> None:
         "gap_seconds": 0.0001,
         "waiting": 1,
         "is_idle": False,
-        "combining_since": None,
     }
     assert linger_seconds(0.002, **{**usual, **case}) == pytest.approx(seconds)
 

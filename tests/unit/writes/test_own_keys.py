@@ -8,6 +8,7 @@ from support.sharing import GatedStore, ones, record_all, sharing
 
 from ledger.core.errors import OutcomeUnknown
 from ledger.core.own_keys import is_proved
+from ledger.core.parts import whole_of
 from ledger.core.values import Entry, Spending
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Lost
@@ -17,7 +18,7 @@ from ledger.writes.entry_plan import Change
 
 @pytest.mark.parametrize("combine", [[], ["c"]])
 async def test_an_entry_whose_outcome_is_unknown_has_its_key(combine: list[str]) -> None:
-    """Alone, in a batch, and as a sum of many, of which each caller gets the key."""
+    """Alone, in a batch, and with many in one item, of which each caller gets the key."""
     store = FaultyStore(MemoryStore(HOME), lambda _call: Lost())
     asked = [*ones(30), Change("other", 2, note="n")]
     async with sharing(store, combine=combine, has_own_keys=True) as writer:
@@ -25,7 +26,7 @@ async def test_an_entry_whose_outcome_is_unknown_has_its_key(combine: list[str])
     assert len(told) == 31
     for one in told:
         assert isinstance(one, OutcomeUnknown)
-        assert all(map(is_proved, one.entries))
+        assert all(is_proved(whole_of(entry)) for entry in one.entries)
         assert len(one.entries) == 1
 
 
