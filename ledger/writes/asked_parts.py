@@ -17,7 +17,7 @@ from ledger.writes.entry_plan import Change, GroupedChange, PlannedEntry, groupe
 from ledger.writes.planner import Planner
 
 
-class Place(NamedTuple):
+class PartPlace(NamedTuple):
     """Where a change is: the number of its item, and its place there if it shares the item."""
 
     item: int
@@ -36,7 +36,7 @@ class AskedParts:
     """The items of a call, and the place of each change in them."""
 
     planned: Sequence[PlannedEntry]
-    places: Sequence[Place]
+    places: Sequence[PartPlace]
 
     async def answered(self, written: Awaitable[Sequence[Entry]]) -> list[Entry]:
         """Return the entries of the changes once their items are written.
@@ -56,7 +56,7 @@ class AskedParts:
             raise
         return [place.entry(items[place.item]) for place in self.places]
 
-    def _item(self, place: Place) -> tuple[str, str]:
+    def _item(self, place: PartPlace) -> tuple[str, str]:
         entry = self.planned[place.item].entry
         return entry.counter, entry.id
 
@@ -72,7 +72,9 @@ def plan_changes(
     """
     planned = [planner.plan(change) for change in changes if not change.is_plain]
     plain, alone = _PlainChanges(is_combined, first=len(planned)), iter(range(len(planned)))
-    places = [plain.take(change) if change.is_plain else Place(next(alone)) for change in changes]
+    places = [
+        plain.take(change) if change.is_plain else PartPlace(next(alone)) for change in changes
+    ]
     return AskedParts([*planned, *planner.plan_group(plain.grouped())], places)
 
 
@@ -87,7 +89,9 @@ def plan_again(entries: Iterable[object], planner: Planner) -> AskedParts:
     """
     asked = _checked(entries)
     planned = planner.replan([whole_of(entry) for entry in asked])
-    places = [Place(item, ids.split(entry.id)[1], entry.change) for item, entry in enumerate(asked)]
+    places = [
+        PartPlace(item, ids.split(entry.id)[1], entry.change) for item, entry in enumerate(asked)
+    ]
     return AskedParts(planned, places)
 
 
@@ -101,7 +105,7 @@ class _PlainChanges:
         self._items: list[GroupedChange | GatheredParts] = []
         self._open: dict[str, tuple[int, GatheredParts]] = {}
 
-    def take(self, change: Change) -> Place:
+    def take(self, change: Change) -> PartPlace:
         """Take one more; return its place.
 
         Raises:
@@ -109,14 +113,14 @@ class _PlainChanges:
         """
         counter, amount = keys.checked_new_counter(change.counter), amounts.addend(change.change)
         if not self._is_combined(counter):
-            return Place(self._add(GroupedChange(counter, amount)))
+            return PartPlace(self._add(GroupedChange(counter, amount)))
         item, gathered = self._open.get(counter, (0, None))
         if gathered is None or not gathered.take(amount):
             gathered = GatheredParts(counter)
             gathered.take(amount)
             item = self._add(gathered)
             self._open[counter] = item, gathered
-        return Place(item, gathered.size - 1, amount)
+        return PartPlace(item, gathered.size - 1, amount)
 
     def _add(self, item: GroupedChange | GatheredParts) -> int:
         self._items.append(item)

@@ -201,14 +201,15 @@ class GroupCommit:
         """Send what came for a counter in each turn, until one passes without a call."""
         counter, seconds = sent.counter, max(TURN_SECONDS, self._settings.linger)
         try:
-            while sent.waiters or counter in self._open:
+            while True:
                 await self._clock.sleep(seconds)
                 pending = self._open.get(counter)
-                if pending is not None and not pending.is_due:
-                    pending.turns += 1
-                    if not sent.waiters or pending.turns >= TURNS_MAX:
-                        self._send_parts(pending)
-                        sent = pending
+                if pending is None or pending.is_due:
+                    return
+                pending.turns += 1
+                if not sent.waiters or pending.turns >= TURNS_MAX:
+                    self._send_parts(pending)
+                    sent = pending
         finally:
             self._takes_turns.discard(counter)
 
