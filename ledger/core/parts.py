@@ -25,6 +25,8 @@ from ledger.core.values import Entry
 _NOTHING = Decimal(0)
 PARTS_MAX = 1_000
 """Changes of one item: a place has three digits."""
+PART_ENDS = [ids.part_id("", place) for place in range(PARTS_MAX)]
+"""How the ids of an item's changes end."""
 ITEM_BYTES_MAX = 1_024
 """A write unit: a longer item costs a second one."""
 ATTRIBUTE_BYTES = 128
@@ -59,17 +61,17 @@ class GatheredParts:
 
         The first change always has room.
         """
-        text = amounts.to_text(change)
+        text, texts = amounts.to_text(change), self._texts
         room = self._room - len(text)
-        if self._texts:
-            if room < 0 or len(self._texts) >= PARTS_MAX:
+        if texts:
+            if room < 0 or len(texts) >= PARTS_MAX:
                 return False
             try:
-                change = amounts.total((self.change, change))
+                change = amounts.within_range(amounts.EXACT.add(self.change, change))
             except AmountOverflow:
                 return False
         self.change, self._room = change, room - 1
-        self._texts.append(text)
+        texts.append(text)
         return True
 
     @property
@@ -97,6 +99,16 @@ def part_of(whole: Entry, place: int, change: Decimal, *, parts: str = "") -> En
     )
 
 
+def parts_of(whole: Entry, changes: Iterable[Decimal]) -> list[Entry]:
+    """Return the changes of an item, by their amounts, as `part_of` does."""
+    counter, id_, region, shard = whole.counter, whole.id, whole.region, whole.shard
+    repeated, key = whole.repeated, whole.key
+    return [
+        Entry(counter, id_ + end, change, region, None, None, 1, shard, None, repeated, None, key)
+        for end, change in zip(PART_ENDS, changes, strict=False)
+    ]
+
+
 def expanded(entry: Entry) -> list[Entry]:
     """Return the changes of an entry as it was read: its parts, or itself.
 
@@ -106,7 +118,7 @@ def expanded(entry: Entry) -> list[Entry]:
     """
     if not entry.parts:
         return [entry]
-    return [part_of(entry, place, change) for place, change in enumerate(changes_in(entry))]
+    return parts_of(entry, changes_in(entry))
 
 
 def changes_in(entry: Entry) -> list[Decimal]:

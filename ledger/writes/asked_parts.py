@@ -33,10 +33,10 @@ class PartPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedParts:
-    """The items of a call, and the place of each change in them."""
+    """The items of a call, and the place of each change in them; None if none are shared."""
 
     planned: Sequence[PlannedEntry]
-    places: Sequence[PartPlace]
+    places: Sequence[PartPlace] | None
 
     async def answered(self, written: Awaitable[Sequence[Entry]]) -> list[Entry]:
         """Return the entries of the changes once their items are written.
@@ -44,6 +44,8 @@ class AskedParts:
         Raises:
             OutcomeUnknown: with the changes whose items are not confirmed.
         """
+        if self.places is None:
+            return list(await written)
         try:
             items = await written
         except OutcomeUnknown as error:
@@ -70,12 +72,25 @@ def plan_changes(
         InvalidInput: a change breaks a rule; nothing was planned.
         ContractConflict: as `Planner.plan`.
     """
+    counters = {change.counter for change in changes}
+    if not any(map(is_combined, counters)):
+        return AskedParts(_plan_alone(changes, planner), None)
     planned = [planner.plan(change) for change in changes if not change.is_plain]
     plain, alone = _PlainChanges(is_combined, first=len(planned)), iter(range(len(planned)))
     places = [
         plain.take(change) if change.is_plain else PartPlace(next(alone)) for change in changes
     ]
     return AskedParts([*planned, *planner.plan_group(plain.grouped())], places)
+
+
+def _plan_alone(changes: Sequence[Change], planner: Planner) -> list[PlannedEntry]:
+    """Plan changes that share no item, by a fast path if they are only amounts."""
+    if not all(change.is_plain for change in changes):
+        return [planner.plan(change) for change in changes]
+    checked, addend = keys.checked_new_counter, amounts.addend
+    return planner.plan_group(
+        [(checked(change.counter), addend(change.change), 1, "") for change in changes]
+    )
 
 
 def plan_again(entries: Iterable[object], planner: Planner) -> AskedParts:
@@ -113,7 +128,7 @@ class _PlainChanges:
         """
         counter, amount = keys.checked_new_counter(change.counter), amounts.addend(change.change)
         if not self._is_combined(counter):
-            return PartPlace(self._add(GroupedChange(counter, amount)))
+            return PartPlace(self._add((counter, amount, 1, "")))
         item, gathered = self._open.get(counter, (0, None))
         if gathered is None or not gathered.take(amount):
             gathered = GatheredParts(counter)
@@ -129,7 +144,7 @@ class _PlainChanges:
     def grouped(self) -> list[GroupedChange]:
         """Return what the items are planned from."""
         return [
-            item if isinstance(item, GroupedChange) else grouped_parts(item) for item in self._items
+            grouped_parts(item) if isinstance(item, GatheredParts) else item for item in self._items
         ]
 
 

@@ -86,18 +86,15 @@ class PlannedEntry(NamedTuple):
         return self.keyed or (spending is not None and spending.is_resolvable)
 
 
-class GroupedChange(NamedTuple):
-    """A change that is planned with others: an amount, or the amounts that share an item."""
-
-    counter: str
-    change: Decimal
-    size: int = 1
-    parts: str = ""
+GroupedChange = tuple[str, Decimal, int, str]
+"""An item that is planned with others: counter, change, how many changes it has, and their text if
+they share it. (A bare tuple because one is made for every change.)
+"""
 
 
 def grouped_parts(gathered: GatheredParts) -> GroupedChange:
     """Return the changes that share an item, as they are planned."""
-    return GroupedChange(gathered.counter, gathered.change, gathered.size, gathered.text)
+    return gathered.counter, gathered.change, gathered.size, gathered.text
 
 
 def batch_puts(planned: Sequence[PlannedEntry]) -> list[Put]:
@@ -189,7 +186,7 @@ def _own_ids(
     changes: Sequence[GroupedChange], now: datetime, bits: int
 ) -> Iterator[tuple[str, str]]:
     for one, key in zip(changes, own_keys(bits, len(changes)), strict=True):
-        yield ids.sort_key(now, own_suffix(one.counter, key, *one[1:])), key
+        yield ids.sort_key(now, own_suffix(one[0], key, *one[1:])), key
 
 
 def replan(

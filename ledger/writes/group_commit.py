@@ -23,9 +23,10 @@ saves time of clients and servers, but no write units; combining saves both.
     calls of its turn, 20 ms ─────── wait ──> item 2 ──── answered
     calls of the next turn ───────────────── wait ──────> item 3
 
-A counter takes turns from its first call on, until one passes without a call. Changes that come
-within a turn are sent at its end, in one item, once the item before is answered; after five turns
-in any case. An item that is full is sent at once.
+A counter takes turns from its first call on, until one passes without a call. Turns of all counters
+end together, so their items share requests. Changes that come within a turn are sent at its end, in
+one item, once the item before is answered; after five turns in any case. An item that is full is
+sent at once.
 """
 
 import asyncio
@@ -101,7 +102,7 @@ class GroupCommit:
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._queue: deque[PendingEntry] = deque()
         self._open: dict[str, PendingParts] = {}
-        self._takes_turns: set[str] = set()
+        self._takes_turns: dict[str, PendingParts] = {}
         self._in_flight: set[PendingEntry] = set()
         self._requests = 0
         self._request_done: asyncio.Event | None = None
@@ -186,32 +187,39 @@ class GroupCommit:
         self._open[counter] = pending = PendingParts(counter)
         pending.take(change, waiter)
         if counter not in self._takes_turns:
-            self._takes_turns.add(counter)
+            if not self._takes_turns:
+                self._tasks.start_soon(self._take_turns)
+            self._takes_turns[counter] = pending
             self._send_parts(pending)
-            self._tasks.start_soon(self._take_turns, pending)
         return waiter
 
     def _send_parts(self, pending: PendingParts) -> None:
         """Let an item be sent with the next batch; until then it takes more changes."""
         pending.is_due = True
         self._queue.append(pending)
-        self._begin_forming()
+        if not self._is_forming:
+            self._begin_forming()
 
-    async def _take_turns(self, sent: PendingParts) -> None:
-        """Send what came for a counter in each turn, until one passes without a call."""
-        counter, seconds = sent.counter, max(TURN_SECONDS, self._settings.linger)
-        try:
-            while True:
-                await self._clock.sleep(seconds)
+    async def _take_turns(self) -> None:
+        """Send what came in each turn, of all counters together, until no counter takes turns."""
+        seconds = max(TURN_SECONDS, self._settings.linger)
+        while self._takes_turns:
+            await self._clock.sleep(seconds)
+            for counter, sent in list(self._takes_turns.items()):
                 pending = self._open.get(counter)
                 if pending is None or pending.is_due:
-                    return
-                pending.turns += 1
-                if not sent.waiters or pending.turns >= TURNS_MAX:
-                    self._send_parts(pending)
-                    sent = pending
-        finally:
-            self._takes_turns.discard(counter)
+                    self._end_turn(sent)
+                else:
+                    pending.turns += 1
+                    if not sent.waiters or pending.turns >= TURNS_MAX:
+                        self._takes_turns[counter] = pending
+                        self._send_parts(pending)
+
+    def _end_turn(self, sent: PendingParts) -> None:
+        """Let a counter take no more turns once a whole one has passed without a call."""
+        if sent.has_passed_turn:
+            del self._takes_turns[sent.counter]
+        sent.has_passed_turn = True
 
     async def _enter_later(
         self,
@@ -273,16 +281,16 @@ class GroupCommit:
             raise NotSent("the ledger was closed: the change is not written")
         self._arrived += 1
         self._waiting += 1
-        self._begin_forming()
+        if not self._is_forming:
+            self._begin_forming()
         waiter: asyncio.Future[Entry] = self._loop.create_future()
         if self._spans is not None:
             self._spans.waits(waiter)
         return waiter
 
     def _begin_forming(self) -> None:
-        if not self._is_forming:
-            self._is_forming = True
-            self._tasks.start_soon(self._form_batches)
+        self._is_forming = True
+        self._tasks.start_soon(self._form_batches)
 
     async def _form_batches(self) -> None:
         """Form batches of what waits, and start sending them, until nothing waits."""

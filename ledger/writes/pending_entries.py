@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.core.errors import OutcomeUnknown, safe_repeat
-from ledger.core.parts import GatheredParts, part_of
+from ledger.core.parts import GatheredParts, part_of, parts_of
 from ledger.core.values import Entry
 from ledger.writes.entry_plan import GroupedChange, PlannedEntry, grouped_parts
 
@@ -35,7 +35,7 @@ class PendingEntry:
     @property
     def grouped(self) -> GroupedChange:
         """What its item is planned from."""
-        return GroupedChange(self.counter, self.change)
+        return self.counter, self.change, 1, ""
 
     def is_wanted(self) -> bool:
         """Return whether a caller still waits."""
@@ -82,17 +82,17 @@ class PendingEntry:
 class PendingParts(PendingEntry):
     """Changes of one counter that share an item.
 
-    `is_due` is set once it waits for a request. `turns` counts how often it was held back, for more
-    changes.
+    `is_due` is set once it waits for a request. `turns` counts how often a turn ended before that,
+    `has_passed_turn` says that one ended after it without a call.
     """
 
-    __slots__ = ("_gathered", "changes", "is_due", "turns", "waiters")
+    __slots__ = ("_gathered", "changes", "has_passed_turn", "is_due", "turns", "waiters")
 
     def __init__(self, counter: str) -> None:
         super().__init__(counter, Decimal(0), None)
         self.changes: list[Decimal] = []
         self.waiters: list[asyncio.Future[Entry]] = []
-        self.is_due = False
+        self.is_due = self.has_passed_turn = False
         self.turns = 0
         self._gathered = GatheredParts(counter)
 
@@ -146,9 +146,9 @@ class PendingParts(PendingEntry):
     def resolve(self, entry: Entry) -> int:
         """Give each caller its change of the item; returns how many callers got one."""
         waiters, self.waiters = self.waiters, []
-        for place, waiter in enumerate(waiters):
+        for waiter, part in zip(waiters, parts_of(entry, self.changes), strict=False):
             if not waiter.done():
-                waiter.set_result(part_of(entry, place, self.changes[place]))
+                waiter.set_result(part)
         return len(waiters)
 
     def fail(self, error: BaseException | None) -> int:

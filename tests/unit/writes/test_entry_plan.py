@@ -25,7 +25,6 @@ from ledger.core.values import Entry
 from ledger.testing.clock import START
 from ledger.writes.entry_plan import (
     Change,
-    GroupedChange,
     PlannedEntry,
     batch_puts,
     confirm_entry,
@@ -298,7 +297,7 @@ def test_nothing_is_signed_past_the_view_of_the_contract(seconds: float) -> None
     )
     again = replan(one.entry, region=HOME, settings=SETTINGS, now=START, until=until)
     (grouped,) = plan_group(
-        [GroupedChange("c", Decimal(1))],
+        [("c", Decimal(1), 1, "")],
         region=HOME,
         settings=SETTINGS,
         now=START,
@@ -346,7 +345,7 @@ def test_items_of_different_parts_are_different(other: str) -> None:
     """Also where their sum is the same: each change has its place."""
     one, two = (
         plan_group(
-            [GroupedChange("c", Decimal(6), len(parts.split(" ")), parts)],
+            [("c", Decimal(6), len(parts.split(" ")), parts)],
             region=HOME,
             settings=SETTINGS,
             now=START,
@@ -376,7 +375,7 @@ def test_grouped_changes_go_to_the_shards_of_their_ids() -> None:
     """As single ones do: a repeat of one of them must find it."""
     settings = make_settings(shards={"c": 50})
     for one in plan_group(
-        [GroupedChange("c", Decimal(1)), GroupedChange("d", Decimal(2))],
+        [("c", Decimal(1), 1, ""), ("d", Decimal(2), 1, "")],
         region=HOME,
         settings=settings,
         now=START,
