@@ -332,6 +332,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(problem)
         self._sizes.end_head(headers.get(b"content-length", b"0"))
         self._wait(BODY_SECONDS_MAX)
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # RFC 9110, 10.1.1
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
         if self.pipeline:
