@@ -195,6 +195,8 @@ class Reconciler:
             for shard in range(settings.shards_max(count.counter))
         ]
         for _ in range(LOOKS_MAX):
+            # Read before the records: so the call that made what is latest has its record there.
+            latest = await self._latest(count.counter)
             records = await self._items(count.key[0])
             record = next((one for one in records if key_of(one) == count.key), None)
             made = None if record is None else await self._earlier.made_by(record)
@@ -205,7 +207,7 @@ class Reconciler:
             await self._check_new(count, record)
             left = [*filter(None, map(once.entry_in, records)), *shown]
             times = [corrected(item).at for item in left if once.TOKEN in item]
-            looked = await self._look(count, record, times, partitions, settings)
+            looked = await self._look(count, record, latest, times, partitions, settings)
             done, planned = self._planned(count, looked)
             final = await self._written(done, planned, looked)
             match final.outcome:
@@ -244,6 +246,7 @@ class Reconciler:
         self,
         count: PhysicalCount,
         record: Item | None,
+        latest: LatestCount | None,
         times: Sequence[datetime],
         partitions: Sequence[str],
         settings: Settings,
@@ -253,7 +256,7 @@ class Reconciler:
         Raises:
             InvalidInput: a later count was taken into account, or later entries were merged.
         """
-        latest, at = await self._latest(count.counter), count.at
+        at = count.at
         last = max([*times, *([latest.at] if latest else [])], default=None)
         if last is not None and last >= at:
             if count.is_past:
