@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import count as count_from
 
 from ledger.contract.view import check_home
 from ledger.core import amounts, ids, keys, once
@@ -28,6 +29,7 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
     OutcomeUnknown,
+    StateConflict,
 )
 from ledger.core.fold import Collection, Portions
 from ledger.core.reconciliation import Reconciled, corrected, corrected_by
@@ -51,8 +53,6 @@ from ledger.writes.earlier_calls import EarlierCalls, as_read, leads_to
 from ledger.writes.entry_plan import Change, PlannedEntry, checked_key
 from ledger.writes.planner import Planner
 
-LOOKS_MAX = 5
-"""Attempts of one call, each of which lost to another correction."""
 KEYS_MAX = 1_000_000
 """Entries of a shard that one look holds in memory."""
 SHARDS_AT_ONCE = 16
@@ -194,7 +194,8 @@ class Reconciler:
             keys.partition_key(count.counter, shard)
             for shard in range(settings.shards_max(count.counter))
         ]
-        for _ in range(LOOKS_MAX):
+        deadline = self._clock.monotonic() + settings.write_deadline
+        for looks in count_from(1):
             # Read before the records: so the call that made what is latest has its record there.
             latest = await self._latest(count.counter)
             records = await self._items(count.key[0])
@@ -216,10 +217,14 @@ class Reconciler:
                     return done
                 case Unknown(cause):
                     raise _unknown(count, cause)
-        raise InvalidInput(
-            f"counter {count.counter!r} was corrected by other calls during each of {LOOKS_MAX}"
+            if not await self._retrier.pause_within(looks, deadline=deadline):
+                break
+        error = StateConflict(
+            f"counter {count.counter!r} was corrected by other calls during each of {looks}"
             " attempts: repeat the call"
         )
+        error.retryable = True
+        raise error
 
     async def _check_new(self, count: PhysicalCount, record: Item | None) -> None:
         """Raise unless no call with this token can have corrected the total.

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import anyio
@@ -26,6 +27,7 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
     OutcomeUnknown,
+    StateConflict,
 )
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import NetChange
@@ -228,6 +230,28 @@ async def test_merging_takes_no_correction_back() -> None:
         assert [entry async for entry in book.history("stock")] == []
         assert await book.reconcile("stock", counted=97, token="t") == first
         assert await value(book) == 97
+
+
+async def test_a_count_loses_to_others_until_its_deadline() -> None:
+    """Then the same call is worth a repeat, which the error says."""
+    clock = ManualClock(instant=True)
+    times = count()
+
+    class Always(MemoryStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            clock.pass_by(1)
+            async with make_book(MemoryStore(HOME, self.table), clock, seed=next(times)) as other:
+                await other.reconcile("stock", counted=96)
+            return await super().transact(actions, token=token)
+
+    async with make_book(Always(HOME), clock) as book:
+        await book.record("stock", 100)
+        clock.pass_by(1)
+        with pytest.raises(StateConflict, match="was corrected by other calls") as caught:
+            await book.reconcile("stock", counted=97, token="t")
+        assert (caught.value.retryable, caught.value.outcome) == (True, "not_applied")
+        assert next(times) > 5
+        assert await value(book) == 96
 
 
 async def test_others_come_between_look_and_write() -> None:
