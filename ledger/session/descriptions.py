@@ -7,6 +7,7 @@ whole.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 
 from ledger.core.descriptions import (
     Attributes,
@@ -31,8 +32,6 @@ from ledger.store.reads import EACH_GETS_MAX, Get
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Unknown
 
-TRIES_MAX = 8
-"""Attempts of one call, each of which lost to another writer."""
 _STAMP_BITS = 64
 
 
@@ -62,15 +61,18 @@ class Descriptions:
     async def _described(
         self, counter: str, asked: Mapping[str, AttributeValue | None]
     ) -> dict[str, Value]:
-        for _ in range(TRIES_MAX):
+        deadline = self._clock.monotonic() + self._settings.current.write_deadline
+        for tries in count(1):
             item = await self._store.get(Get(description_key(counter)))
             _read(item)  # damaged values are refused, not kept
             after = changed(attributes_in(item), asked)
             if after == attributes_in(item) or await self._put(counter, after, item):
                 return description_of(after)
+            if not await self._retrier.pause_within(tries, deadline=deadline):
+                break
         raise StoreError(
-            f"the description of {counter!r} was written by others {TRIES_MAX} times in a row:"
-            " repeat the call"
+            f"the description of {counter!r} was written by others {tries} times in a row: repeat"
+            " the call"
         )
 
     async def _put(self, counter: str, attributes: Attributes, before: Item | None) -> bool:

@@ -78,8 +78,9 @@ class SessionFeed(CallGuard):
         while True:
             first = since if after is None else None
             page = partial(self._next, prefix, asked, first, limit, timeout)
+            clock = self._services.clock
             found = await wait_for_page(
-                page, after, seconds=QUIET_SECONDS, pause=self._services.clock.sleep
+                page, after, seconds=QUIET_SECONDS, pause=clock.sleep, time=clock.monotonic
             )
             yield found
             after = found.cursor

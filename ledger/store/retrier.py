@@ -86,6 +86,16 @@ class Retrier:
                 note_doubt()
                 return FinalOutcome(outcome, doubt)
 
+    async def pause_within(self, tries: int, *, deadline: float) -> bool:
+        """Wait after so many lost races, as `pause`; False, without a wait, at the deadline.
+
+        The deadline is a moment of the monotonic clock.
+        """
+        if self.clock.monotonic() >= deadline:
+            return False
+        await self.pause(tries)
+        return True
+
     async def pause(self, tries: int) -> None:
         """Wait after `lost` lost races: others made progress, so this does not use the budget."""
         self.on_retry("write", "contention")

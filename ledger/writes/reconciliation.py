@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import count as count_from
 
 from ledger.contract.view import check_home
 from ledger.core import amounts, ids, keys, once
@@ -28,6 +29,7 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
     OutcomeUnknown,
+    StateConflict,
 )
 from ledger.core.fold import Collection, Portions
 from ledger.core.reconciliation import Reconciled, corrected, corrected_by
@@ -51,8 +53,6 @@ from ledger.writes.earlier_calls import EarlierCalls, as_read, leads_to
 from ledger.writes.entry_plan import Change, PlannedEntry, checked_key
 from ledger.writes.planner import Planner
 
-LOOKS_MAX = 5
-"""Attempts of one call, each of which lost to another correction."""
 KEYS_MAX = 1_000_000
 """Entries of a shard that one look holds in memory."""
 SHARDS_AT_ONCE = 16
@@ -194,7 +194,10 @@ class Reconciler:
             keys.partition_key(count.counter, shard)
             for shard in range(settings.shards_max(count.counter))
         ]
-        for _ in range(LOOKS_MAX):
+        deadline = self._clock.monotonic() + settings.write_deadline
+        for looks in count_from(1):
+            # Read before the records: so the call that made what is latest has its record there.
+            latest = await self._latest(count.counter)
             records = await self._items(count.key[0])
             record = next((one for one in records if key_of(one) == count.key), None)
             made = None if record is None else await self._earlier.made_by(record)
@@ -205,7 +208,7 @@ class Reconciler:
             await self._check_new(count, record)
             left = [*filter(None, map(once.entry_in, records)), *shown]
             times = [corrected(item).at for item in left if once.TOKEN in item]
-            looked = await self._look(count, record, times, partitions, settings)
+            looked = await self._look(count, record, latest, times, partitions, settings)
             done, planned = self._planned(count, looked)
             final = await self._written(done, planned, looked)
             match final.outcome:
@@ -214,10 +217,14 @@ class Reconciler:
                     return done
                 case Unknown(cause):
                     raise _unknown(count, cause)
-        raise InvalidInput(
-            f"counter {count.counter!r} was corrected by other calls during each of {LOOKS_MAX}"
+            if not await self._retrier.pause_within(looks, deadline=deadline):
+                break
+        error = StateConflict(
+            f"counter {count.counter!r} was corrected by other calls during each of {looks}"
             " attempts: repeat the call"
         )
+        error.retryable = True
+        raise error
 
     async def _check_new(self, count: PhysicalCount, record: Item | None) -> None:
         """Raise unless no call with this token can have corrected the total.
@@ -244,6 +251,7 @@ class Reconciler:
         self,
         count: PhysicalCount,
         record: Item | None,
+        latest: LatestCount | None,
         times: Sequence[datetime],
         partitions: Sequence[str],
         settings: Settings,
@@ -253,7 +261,7 @@ class Reconciler:
         Raises:
             InvalidInput: a later count was taken into account, or later entries were merged.
         """
-        latest, at = await self._latest(count.counter), count.at
+        at = count.at
         last = max([*times, *([latest.at] if latest else [])], default=None)
         if last is not None and last >= at:
             if count.is_past:

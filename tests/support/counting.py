@@ -20,16 +20,8 @@ from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected
 from ledger.testing.clock import ManualClock
 
-SINGLE_ITEM = (
-    "atomic",
-    "atomic-once",
-    "optimistic",
-    "history",
-    "client-token",
-    "marker",
-    "atomic-sharded",
-    "marker-sharded",
-)
+SINGLE_ITEM = tuple(name for name in METHODS if name not in {"slots", "collection"})
+"""What loses a change where two regions write."""
 EXACT = tuple(name for name in SINGLE_ITEM if not name.startswith("atomic"))
 """What never counts a change twice, nor one that it says it did not count."""
 

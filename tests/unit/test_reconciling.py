@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import anyio
@@ -26,6 +27,7 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
     OutcomeUnknown,
+    StateConflict,
 )
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import NetChange
@@ -35,7 +37,7 @@ from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Fault, FaultCall, FaultyStore, Late, Lost, NeverArrived
-from ledger.store.wrappers.forwarder import READS
+from ledger.store.wrappers.forwarder import READS, Answer, ForwardingStore, Operation
 from ledger.store.writes import Action, Outcome, Put
 from ledger.testing.clock import START, ManualClock
 
@@ -68,6 +70,44 @@ class Between(MemoryStore):
             act, self._act = self._act, None
             await act(MemoryStore(HOME, self.table))
         return await super().transact(actions, token=token)
+
+
+class BetweenReads(ForwardingStore):
+    """A store in which others act once, after the answer of so many reads of a call."""
+
+    def __init__(self, act: Callable[[Store], Awaitable[object]], *, after: int) -> None:
+        super().__init__(MemoryStore(HOME))
+        self._act, self._left = act, after
+        self.is_watched = False
+
+    async def _carry(self, operation: Operation, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        answer = await super()._carry(operation, call)
+        if operation in READS and self.is_watched:
+            self._left -= 1
+            if self._left == 0:
+                await self._act(self._inner)
+        return answer
+
+
+@pytest.mark.parametrize("after", range(1, 6))
+async def test_a_repeat_beside_the_call_returns_its_correction(after: int) -> None:
+    """Whenever the other one ends, between two reads of this one."""
+    clock = ManualClock(instant=True)
+    counted_at = clock.now()
+    made = list[Reconciled]()
+
+    async def other(store: Store) -> None:
+        async with make_book(store, clock, seed=8) as book:
+            made.append(await book.reconcile("stock", counted=97, at=counted_at, token="t"))
+
+    store = BetweenReads(other, after=after)
+    async with make_book(store, clock) as book:
+        await book.record("stock", 100)
+        clock.pass_by(1)
+        store.is_watched = True
+        done = await book.reconcile("stock", counted=97, at=counted_at, token="t")
+        assert (done.entry, done.repeated) == (made[0].entry, True)
+        assert await value(book) == 97
 
 
 async def test_a_count_corrects_the_total() -> None:
@@ -190,6 +230,28 @@ async def test_merging_takes_no_correction_back() -> None:
         assert [entry async for entry in book.history("stock")] == []
         assert await book.reconcile("stock", counted=97, token="t") == first
         assert await value(book) == 97
+
+
+async def test_a_count_loses_to_others_until_its_deadline() -> None:
+    """Then the same call is worth a repeat, which the error says."""
+    clock = ManualClock(instant=True)
+    times = count()
+
+    class Always(MemoryStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            clock.pass_by(1)
+            async with make_book(MemoryStore(HOME, self.table), clock, seed=next(times)) as other:
+                await other.reconcile("stock", counted=96)
+            return await super().transact(actions, token=token)
+
+    async with make_book(Always(HOME), clock) as book:
+        await book.record("stock", 100)
+        clock.pass_by(1)
+        with pytest.raises(StateConflict, match="was corrected by other calls") as caught:
+            await book.reconcile("stock", counted=97, token="t")
+        assert (caught.value.retryable, caught.value.outcome) == (True, "not_applied")
+        assert next(times) > 5
+        assert await value(book) == 96
 
 
 async def test_others_come_between_look_and_write() -> None:

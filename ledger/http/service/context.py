@@ -86,6 +86,10 @@ class Context:
         with anyio.move_on_after(seconds):
             await self._leaving.wait()
 
+    def time(self) -> float:
+        """Return the time by which waits of requests are measured, in seconds."""
+        return anyio.current_time()
+
     async def check_ready(self) -> None:
         """Return if an instance takes requests; why it takes none is in the log.
 

@@ -100,6 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._late_at = self._stalled_at = inf
         self._is_open = self._is_resting = self._is_deaf = self._is_due = self._has_ended = False
         self._sizes, self._dropped = RequestSizes(), 0
+        self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and begin TLS, or take requests."""
@@ -170,6 +171,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._is_open:
             self.parser = None  # type: ignore[assignment]  # as uvicorn does, once it is open
 
+    def shutdown(self) -> None:
+        """Close once what is under way is answered; nobody waits for the rest of a body."""
+        self._is_stopping = True
+        super().shutdown()
+
     def _leave(self) -> None:
         """Count the connection no more, and end what waits for it: a cycle is collected late."""
         self._connections.leave(self)
@@ -179,7 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def end_if_late(self, now: float) -> None:
         """End the connection if its caller has let it wait for too long."""
-        if self._tls is not None and not self._is_deaf:
+        if self._tls is not None and (self._is_stopping or not self._is_deaf):
             self._tls.close_if_sent()
         if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
             self.end()
@@ -332,6 +338,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(problem)
         self._sizes.end_head(headers.get(b"content-length", b"0"))
         self._wait(BODY_SECONDS_MAX)
+        if self.parser.get_http_version() == "1.0":
+            self.expect_100_continue = False  # RFC 9110, 10.1.1
         self.scope["state"][IS_FULL] = self._connections.work(self)
         super().on_headers_complete()
         if self.pipeline:
@@ -424,7 +432,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(STALL_SECONDS_MAX)
         self._held = b""
         self.flow.resume_reading()  # else its leaving would not be seen
-        if not self.transport.can_write_eof():  # TLS tells the caller, and hands over nothing more
+        # TLS tells the caller, and hands over nothing more.
+        if self._is_stopping or not self.transport.can_write_eof():
             self.transport.close()
             return
         with suppress(OSError):  # the caller has left meanwhile

@@ -17,6 +17,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
+
+import anyio
 
 from ledger.core import keys
 from ledger.core.entry import Item, entry_of
@@ -137,21 +140,25 @@ async def wait_for_page(
     *,
     seconds: float,
     pause: Callable[[float], Awaitable[None]],
+    time: Callable[[], float],
+    look_seconds_max: float = inf,
     is_over: Callable[[], bool] = lambda: False,
 ) -> FeedPage:
     """Return the first page that has entries, or `more`; after so many seconds one without.
 
+    The seconds are those that pass by `time`, with all looks. A look that begins at the end of them
+    may take `look_seconds_max`; if it takes longer, the page before it is returned.
+
     Raises:
         LedgerError: as `Feed.page`.
     """
-    left = seconds
-    while True:
-        found = await page(after)
-        if found.entries or found.more or left <= 0 or is_over():
-            return found
-        after = found.cursor
-        await pause(min(POLL_SECONDS, left))
-        left -= POLL_SECONDS
+    end = time() + seconds
+    found = await page(after)
+    while not (found.entries or found.more or time() >= end or is_over()):
+        await pause(min(POLL_SECONDS, end - time()))
+        with anyio.move_on_after(max(0.0, end - time()) + look_seconds_max):
+            found = await page(found.cursor)
+    return found
 
 
 def _aware(since: datetime) -> datetime:

@@ -16,7 +16,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.runtime.services import Services
-from ledger.session.descriptions import TRIES_MAX, Descriptions
+from ledger.session.descriptions import Descriptions
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
@@ -76,17 +76,17 @@ class Racing(ForwardingStore):
 
 
 async def test_calls_in_one_region_each_take_effect() -> None:
-    """One that loses a race reads again, and keeps what the other set."""
-    store = Racing(MemoryStore(HOME), 2)
+    """One that loses a race reads again, and keeps what the other set; however many there are."""
+    store = Racing(MemoryStore(HOME), 12)
     assert await describer(store).describe("c", {"mine": 1}) == {"mine": 1, "other": 0}
 
 
-async def test_a_call_gives_up_after_so_many_races() -> None:
+async def test_a_call_gives_up_at_its_deadline() -> None:
     """With nothing of it written."""
-    store = Racing(MemoryStore(HOME), TRIES_MAX)
-    with pytest.raises(StoreError, match="'c' was written by others 8 times"):
+    store = Racing(MemoryStore(HOME), 100_000)
+    with pytest.raises(StoreError, match=r"'c' was written by others \d+ times"):
         await describer(store).describe("c", {"mine": 1})
-    assert await store.other.description("c") == {"other": 0}
+    assert await store.other.description("c") == {"other": store.left}
 
 
 async def test_of_two_regions_the_last_writer_counts_with_all_that_it_set() -> None:

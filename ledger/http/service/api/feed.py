@@ -18,7 +18,9 @@ from ledger.reads.feed.page import FeedPage
 from ledger.reads.feed.reader import wait_for_page
 
 SHARE_FOR_WAITING = 0.9
-"""The part of a request's time for which an entry may be waited for; the rest is for the answer."""
+"""The part of a request's time for which an entry may be waited for."""
+SHARE_FOR_LOOK = 0.05
+"""The part that the last look may take after that; the rest is for the answer."""
 
 router = APIRouter(prefix="/v1", tags=["reading"])
 
@@ -39,14 +41,17 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
     wait = preferred(request)
+    within = asked.wait + for_total(request) if wait is None else wait
     page = wait_for_page(
         partial(_page, request, asked, since),
         asked.after,
-        seconds=asked.wait if wait is None else min(asked.wait, SHARE_FOR_WAITING * wait),
+        seconds=min(asked.wait, SHARE_FOR_WAITING * within),
+        look_seconds_max=SHARE_FOR_LOOK * within,
         pause=context.pause,
+        time=context.time,
         is_over=lambda: context.is_leaving,
     )
-    found = await read_within(asked.wait + for_total(request) if wait is None else wait, page)
+    found = await read_within(within, page)
     allow(request, "read", *named)
     return answer(FeedModel.fields_of(found))
 

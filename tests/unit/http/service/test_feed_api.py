@@ -98,13 +98,14 @@ async def test_a_request_waits_for_an_entry() -> None:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Let no time go by while requests wait; return for how long each would have paused."""
+    """Let time go by at once while requests wait; return for how long each has paused."""
     found: list[float] = []
 
     async def pause(_context: Context, seconds: float) -> None:
         found.append(seconds)
 
     monkeypatch.setattr(Context, "pause", pause)
+    monkeypatch.setattr(Context, "time", lambda _context: sum(found))
     return found
 
 
@@ -129,6 +130,51 @@ async def test_a_request_waits_no_longer_than_either_bound(
     assert (answer.status_code, pauses) == (200, expected)
 
 
+async def test_looks_are_a_part_of_the_time_that_a_request_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 2 seconds 1.8 are for waiting; with looks that take 0.5 each there are two."""
+    asked = list[float]()
+    async with served() as service:
+        clock, read = service.table.clock, service.ledger.feed_page
+
+        async def pause(_context: Context, seconds: float) -> None:
+            clock.pass_by(seconds)
+
+        async def looked(*given: Any, **named: Any) -> Any:
+            asked.append(clock.monotonic())
+            clock.pass_by(0.5)
+            return await read(*given, **named)
+
+        monkeypatch.setattr(Context, "pause", pause)
+        monkeypatch.setattr(Context, "time", lambda _context: clock.monotonic())
+        monkeypatch.setattr(service.ledger, "feed_page", looked)
+        answer = await service.http.get(
+            "/v1/feed", params={"wait": 30}, headers={"prefer": "wait=2"}
+        )
+    assert (answer.status_code, asked) == (200, [0, 1.5])
+
+
+async def test_a_last_look_that_takes_too_long_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The caller gets the page before it, with its cursor."""
+    async with served() as service:
+        read, looks = service.ledger.feed_page, list[Any]()
+
+        async def looked(*given: Any, **named: Any) -> Any:
+            looks.append(given)
+            if len(looks) > 1:
+                await anyio.sleep_forever()
+            return await read(*given, **named)
+
+        monkeypatch.setattr(service.ledger, "feed_page", looked)
+        answer = await service.http.get(
+            "/v1/feed", params={"wait": 30}, headers={"prefer": "wait=1"}
+        )
+    assert (answer.status_code, answer.json()["entries"], len(looks)) == (200, [], 2)
+
+
 @pytest.mark.parametrize(("rate", "looks"), [(0.5, 6), (1.0, 11), (None, 11)])
 async def test_each_look_of_a_request_that_waits_counts_against_the_callers_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float | None, looks: int
@@ -147,6 +193,7 @@ async def test_each_look_of_a_request_that_waits_counts_against_the_callers_rate
             return await read(*given, **named)
 
         monkeypatch.setattr(Context, "pause", pause)
+        monkeypatch.setattr(Context, "time", lambda _context: table.clock.monotonic())
         monkeypatch.setattr(service.ledger, "feed_page", looked)
         began = table.clock.monotonic()
         answer = await service.http.get("/v1/feed", params={"wait": 10}, headers=headers)

@@ -535,6 +535,18 @@ async def test_empty_lines_are_parsed_as_one_piece(before: bytes) -> None:
     assert caller.wire.statuses == [200] * (2 if before else 1)
 
 
+@pytest.mark.parametrize(("version", "told"), [(b"1.1", True), (b"1.0", False)])
+async def test_a_caller_of_http_1_0_is_told_nothing_before_its_answer(
+    version: bytes, *, told: bool
+) -> None:
+    """It knows no answer but the one (RFC 9110, 10.1.1 and 15.2)."""
+    caller = Caller(Answers())
+    head = HEAD.replace(b"1.1", version) + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    await caller.send(head, b"{}")
+    assert (b"100 Continue" in caller.wire.sent) == told
+    assert caller.wire.statuses[-1] == 200
+
+
 async def test_a_request_under_way_has_the_time_that_it_takes() -> None:
     """Its own deadline ends it."""
     app = Answers()

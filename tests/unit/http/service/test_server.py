@@ -347,9 +347,9 @@ def test_what_comes_to_tls_is_read_in_turns(
     assert max(given) <= DECRYPTED_BYTES
 
 
-def _connected(port: int, trusted: ssl.SSLContext) -> ssl.SSLSocket:
+def _connected(port: int, trusted: ssl.SSLContext | None) -> socket.socket:
     plain = socket.create_connection(("127.0.0.1", port), timeout=60)
-    return trusted.wrap_socket(plain, server_hostname="127.0.0.1")
+    return trusted.wrap_socket(plain, server_hostname="127.0.0.1") if trusted else plain
 
 
 @pytest.mark.parametrize("rest", [0, 300_000])
@@ -378,27 +378,48 @@ def test_an_answer_before_the_end_of_a_body_comes_whole_and_ends_its_connection(
     assert answer.endswith(b"}")
 
 
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HTTP/1.1 200"),
+        (
+            b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n{",
+            b"HTTP/1.1 413",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_encrypted", [False, True])
 def test_stopping_waits_for_no_caller_who_asks_nothing(
-    tls: Tls, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+    tls: Tls,
+    trusted: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+    request_: bytes,
+    status: bytes,
+    *,
+    is_encrypted: bool,
 ) -> None:
-    """A pool of idle connections replies to the farewell of TLS once they are used again."""
+    """Pools reply to the farewell of TLS late; others send the rest of what was refused never."""
     monkeypatch.setattr(server, "STOP_SECONDS_MAX", 3_600)
     monkeypatch.setattr("asyncio.constants.SSL_SHUTDOWN_TIMEOUT", 3_600.0)
 
-    def asked(caller: ssl.SSLSocket) -> bytes:
-        caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    monkeypatch.setattr("ledger.http.service.protocol.STALL_SECONDS_MAX", 3_600.0)
+
+    def asked(caller: socket.socket) -> bytes:
+        caller.sendall(request_)
         return caller.recv(12)
 
     async def ask() -> bytes:
-        async with running(ServiceOptions(port=0, drain_seconds=0, tls=tls)) as (port, stop):
-            caller = await anyio.to_thread.run_sync(_connected, port, trusted)
+        options = ServiceOptions(port=0, drain_seconds=0, tls=tls if is_encrypted else None)
+        async with running(options) as (port, stop):
+            trust = trusted if is_encrypted else None
+            caller = await anyio.to_thread.run_sync(_connected, port, trust)
             with caller:
                 first = await anyio.to_thread.run_sync(asked, caller)
                 with anyio.fail_after(60):
                     await stop()
         return first
 
-    assert run_on_loop(ask(), loop="asyncio") == b"HTTP/1.1 200"
+    assert run_on_loop(ask(), loop="asyncio") == status
 
 
 def _asked(port: int, trusted: ssl.SSLContext | None) -> None:
