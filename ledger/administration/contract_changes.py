@@ -26,7 +26,7 @@ from ledger.settings.fields import parse_duration
 from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.connections import open_store, open_stores
 
-_LISTS = frozenset({"unmerged", "archive", "index"})
+_LISTS = frozenset({"unmerged", "combine", "archive", "index"})
 """Terms that are lists, given separated by commas."""
 _RULES = {
     "periods": "usage/*=hours:72,days:62,months:120,zone:Europe/Berlin",
@@ -212,8 +212,9 @@ def refined(
     """Return the terms of a contract with one value changed.
 
     `value` is a duration, a region (home), regions, patterns or URLs separated by commas (regions,
-    unmerged, archive, index), PATTERN=COUNT (shards), dated `since`, or PATTERN=NAME:VALUE,...
-    (periods, budgets), each with a default; `PATTERN=` takes a rule of periods back.
+    unmerged, combine, archive, index), PATTERN=COUNT (shards), dated `since`, or
+    PATTERN=NAME:VALUE,... (periods, budgets), each with a default; `PATTERN=` takes a rule of
+    periods back.
 
     Raises:
         InvalidInput: there is no such value in a contract.

@@ -28,6 +28,7 @@ from math import ceil
 from ledger.administration.warm_throughput import NEW_TABLE_WRITES
 from ledger.core.errors import InvalidInput
 from ledger.core.hints import SPANS_PER_SETTLE
+from ledger.core.parts import PARTS_MAX
 from ledger.settings import Settings
 from ledger.settings.groups import SHARDS_MAX, SLICES_MAX
 
@@ -47,6 +48,8 @@ READ_SHARE = 0.3
 PERIOD_BYTES = 5_000
 """Bytes of a net that keeps sums by period: 72 hours, 62 days and 120 months of one axis."""
 ENTRY_BYTES = 110
+PART_BYTES = 6
+"""Bytes of a change in an entry of several: an amount of four or five digits and a space."""
 NET_BYTES, ID_BYTES = 250, 16
 UNIT_BYTES, READ_UNIT_BYTES = 1_024, 4_096
 BUSY_SHARE = 0.7
@@ -55,6 +58,8 @@ PASS_SECONDS = 25.0
 """Seconds of one visit of a collection: the hold, and the replication of a fold."""
 MONTH_HOURS = 730
 DAY_SECONDS = 86_400.0
+_MOST = 1e15
+"""Above it floats are no longer exact."""
 _RANKS, _STEP = 1_000, 1.02
 """Counters computed one by one, and the growth factor of the groups that follow."""
 
@@ -79,8 +84,8 @@ class Prices:
 class Workload:
     """Changes and uncached totals a second in all regions together, and the counters that change.
 
-    An entry stands for `combined` changes on average (`combine`); with `periods` every net keeps
-    sums by hour, day and month.
+    An entry holds `combined` changes on average (`combine`); with `periods` every net keeps sums by
+    hour, day and month.
     """
 
     changes: float
@@ -96,18 +101,23 @@ class Workload:
         """Entries a second, in all regions together."""
         return self.changes / self.combined
 
+    @property
+    def entry_bytes(self) -> float:
+        """Bytes of an entry: the only change of one is its sum."""
+        return ENTRY_BYTES + (PART_BYTES * self.combined if self.combined > 1 else 0.0)
+
     def check(self) -> None:
         """Raise `InvalidInput` if a number is out of its range."""
-        for name, value, least in (
-            ("changes a second", self.changes, 0.0),
-            ("totals a second", self.totals, 0.0),
-            ("skew", self.skew, 0.0),
-            ("changes of an entry", self.combined, 1.0),
-            ("counters", self.counters, 1),
-            ("regions", self.regions, 1),
+        for name, value, least, most in (
+            ("changes a second", self.changes, 0.0, _MOST),
+            ("totals a second", self.totals, 0.0, _MOST),
+            ("skew", self.skew, 0.0, _MOST),
+            ("changes of an entry", self.combined, 1.0, PARTS_MAX),
+            ("counters", self.counters, 1, _MOST),
+            ("regions", self.regions, 1, _MOST),
         ):
-            if not least <= value < 1e15:  # noqa: PLR2004 (above it floats are no longer exact)
-                raise InvalidInput(f"{name} must be from {least:g} to 1e15, got {value:g}")
+            if not least <= value <= most:
+                raise InvalidInput(f"{name} must be from {least:g} to {most:g}, got {value:g}")
 
     def groups(self) -> Iterator[tuple[int, float]]:
         """Yield how many counters get which rate of entries a second each, the hottest first."""
@@ -182,7 +192,7 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
         for count, rate in groups
         if rate
     )
-    changes, entries = workload.changes, workload.entries
+    changes, entries, entry_bytes = workload.changes, workload.entries, workload.entry_bytes
     hint_every = settings.compactor.hint_every
     hints = 2 * min(entries / hint_every, 100.0) if hint_every else 0.0
     write_units = 2 * entries + fold_units + hints
@@ -193,13 +203,13 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
     shards = max(1, ceil(hottest / rate_of_shard))
     waits = settings.settle * (1 + 1 / SPANS_PER_SETTLE)
     waiting = entries * waits
-    total_units = shards * max(1.0, ceil(hottest / shards * waits * ENTRY_BYTES / READ_UNIT_BYTES))
+    total_units = shards * max(1.0, ceil(hottest / shards * waits * entry_bytes / READ_UNIT_BYTES))
     mean_total = sum(
-        count * rate / entries * max(1.0, rate * waits * ENTRY_BYTES / READ_UNIT_BYTES)
+        count * rate / entries * max(1.0, rate * waits * entry_bytes / READ_UNIT_BYTES)
         for count, rate in groups
         if entries
     )
-    merging_reads = entries * ENTRY_BYTES / READ_UNIT_BYTES + folds * 2
+    merging_reads = entries * entry_bytes / READ_UNIT_BYTES + folds * 2
     read_units = merging_reads + workload.totals / workload.regions * mean_total
     reading = READ_SHARE * ENTRY_SECONDS / MEASURED_REGIONS * workload.regions
     entry_seconds = (1 - READ_SHARE) * ENTRY_SECONDS + reading
@@ -216,7 +226,7 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
         sharded=sum(count for count, rate in groups if rate > rate_of_shard),
         partitions=max(1, ceil(write_units / (SHARD_SHARE * PARTITION_WRITES))),
         waiting_entries=waiting,
-        waiting_bytes=waiting * ENTRY_BYTES,
+        waiting_bytes=waiting * entry_bytes,
         total_read_units=total_units,
         writer_cores=changes * WRITE_SECONDS,
         compactor_cores=cores,
@@ -248,13 +258,14 @@ def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...
             name="shards of the hottest counter",
             used=shards,
             limit=SHARDS_MAX,
-            advice="combine its changes (`combine`), or split the counter itself",
+            advice="combine its changes (`ledger table set combine`), or split the counter itself",
         ),
         Limit(
             name="compactor processes, 0.7 of a core each",
             used=processes,
             limit=SLICES_MAX,
-            advice="combine changes, or divide the counters between tables",
+            advice="combine changes (`ledger table set combine`), or divide the counters between"
+            " tables",
         ),
     )
     return tuple(sorted(found, key=lambda one: -one.share))
@@ -331,7 +342,7 @@ def _choices(workload: Workload, settings: Settings, prices: Prices) -> tuple[Al
             (
                 replace(workload, combined=COMBINED),
                 f"combined, {COMBINED:g} changes an entry",
-                "`combine`: one process adds up changes of a moment; an entry stands for all",
+                "`ledger table set combine`: changes that wait together share an item",
             )
         )
     found.append(

@@ -37,7 +37,8 @@ class WorkloadOptions:
         float, typer.Option(help="Totals read past the cache a second, in all regions.")
     ] = 0.0
     combined: Annotated[
-        float, typer.Option(help="Average number of changes combined in an entry, by `combine`.")
+        float,
+        typer.Option(help="Average number of changes in an entry, by `ledger table set combine`."),
     ] = 1.0
     periods: Annotated[
         bool, typer.Option("--periods", help="Every counter has sums by hour, day and month.")

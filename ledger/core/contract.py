@@ -19,10 +19,12 @@ when it ends, because plans made meanwhile were bound by the old terms.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import lru_cache
 from typing import Literal
 
 from ledger.core.budget_rules import BudgetRule, budget_in
@@ -42,6 +44,8 @@ DURATIONS = (
     "contract_life",
 )
 """The terms that are durations."""
+LISTS_KEPT = 64
+"""Lists of patterns in one process whose expression is kept."""
 NO_HOME = ""
 """The home while it moves. No region has this name, so no compactor folds."""
 
@@ -92,15 +96,15 @@ class Terms:
     region, others under way, others nowhere. Each is named as often as that happened, since a
     region may be added again as a new replica; it last happened at `given_up_at`. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
-    patterns of counters whose entries are never merged, so that each stays to be read; `periods`
-    are the rules of sums by period, the first pattern that matches applies; `archive` the places
-    where entries are kept before they are deleted, each of them whole; `index` are patterns of
-    counters that can be listed by prefix; `budgets` are the rules of those that have a limit, the
-    first pattern that matches counts, and none is ever taken back. `budgets_coming` are patterns of
-    those that a pending change brings: no process spends by them, and compactors go by them
-    already. `either` are the old and the new terms of a pending change. `home`, `closed`,
-    `announced`, `budgets_coming` and `either` are `NO_HOME`, empty and None in terms that are in
-    force, except that `home` is then a region.
+    patterns of counters whose entries are never merged, so that each stays to be read; `combine`
+    of those whose plain changes may share an item; `periods` are the rules of sums by period, the
+    first pattern that matches applies; `archive` the places where entries are kept before they are
+    deleted, each of them whole; `index` are patterns of counters that can be listed by prefix;
+    `budgets` are the rules of those that have a limit, the first pattern that matches counts, and
+    none is ever taken back. `budgets_coming` are patterns of those that a pending change brings: no
+    process spends by them, and compactors go by them already. `either` are the old and the new
+    terms of a pending change. `home`, `closed`, `announced`, `budgets_coming` and `either` are
+    `NO_HOME`, empty and None in terms that are in force, except that `home` is then a region.
     """
 
     format: int
@@ -115,6 +119,7 @@ class Terms:
     contract_life: float = CONTRACT_LIFE
     shards: Shards = field(default_factory=dict)
     unmerged: tuple[str, ...] = ()
+    combine: tuple[str, ...] = ()
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
@@ -178,6 +183,10 @@ class Terms:
         """Return whether the entries of a counter are never merged."""
         return matches_any(counter, self.unmerged)
 
+    def combines(self, counter: str) -> bool:
+        """Return whether plain changes of a counter that wait together share an item."""
+        return matches_any(counter, self.combine)
+
     def budget_of(self, counter: str) -> BudgetRule | None:
         """Return the rule of a counter's budget; None if no pattern has it."""
         pattern = self.budget_pattern_of(counter)
@@ -211,9 +220,14 @@ class Terms:
         return _count_at(self.shards, counter, now)
 
 
-def matches_any(counter: str, patterns: Iterable[str]) -> bool:
+def matches_any(counter: str, patterns: tuple[str, ...]) -> bool:
     """Return whether a counter matches one of these patterns."""
-    return any(fnmatchcase(counter, pattern) for pattern in patterns)
+    return bool(patterns) and _expression_of(patterns).match(counter) is not None
+
+
+@lru_cache(LISTS_KEPT)  # a writer asks at each change
+def _expression_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def is_pending(revision: int) -> bool:
@@ -242,7 +256,9 @@ def stricter(old: Terms, new: Terms) -> Terms:
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
         unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
-        index=tuple(dict.fromkeys((*old.index, *new.index))),  # no guarantee depends on it
+        # No guarantee depends on these two.
+        combine=tuple(dict.fromkeys((*old.combine, *new.combine))),
+        index=tuple(dict.fromkeys((*old.index, *new.index))),
         lost=(*max(old.lost, new.lost, key=len), *taken_out(old, new)),
         given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),

@@ -162,6 +162,7 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     }
     values["regions"] = list(terms.regions)
     values["unmerged"] = list(terms.unmerged)
+    values["combine"] = list(terms.combine)
     values["lost"] = list(terms.lost)
     values["archive"] = list(terms.archive)
     values["index"] = list(terms.index)
@@ -207,6 +208,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         home=str(values["home"]),
         regions=tuple(str(region) for region in values["regions"]),
         unmerged=tuple(str(pattern) for pattern in values["unmerged"]),
+        combine=tuple(str(pattern) for pattern in values.get("combine", ())),
         lost=tuple(str(region) for region in values["lost"]),
         periods={str(pattern): PeriodRule(**rule) for pattern, rule in values["periods"].items()},
         archive=tuple(str(url) for url in values["archive"]),

@@ -160,8 +160,9 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """Add `change` to a counter; durable in this region when it returns.
 
         Calls without a key that are made at the same time share requests; each returns the outcome
-        of its own change. For a counter that the settings combine, the returned entry may cover
-        more changes than this one: `count` is their number, `change` their sum.
+        of its own change. Those of a counter that the contract combines wait up to about 20 ms for
+        each other, unless they come after a pause, and share an item; the id says which of its
+        changes an entry is: `ID.000`, `ID.001`.
 
         Without a key each call is a separate change; lost answers are retried within the call.
         With a `key` that is a UUIDv7 or a ULID, or with any `key` plus an aware time `at`,

@@ -130,9 +130,9 @@ class SettingsFields(Group):
     pipeline: PipelineSettings = PipelineSettings()
     pipelines: Pipelines = Field(default={})
     """Further pipelines by their names, each in the form of `pipeline`."""
-    combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = Field(default={})
     unmerged: tuple[str, ...] = ()
+    combine: tuple[str, ...] = ()
     periods: Periods = Field(default={})
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()

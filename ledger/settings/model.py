@@ -56,7 +56,9 @@ _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 ELSEWHERE = "for the regions that the table has by now"
 """The context in which settings are made again for other regions than those they were given for."""
-CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index", "budgets")
+CONTRACTED = (
+    "home", *DURATIONS, "shards", "unmerged", "combine", "periods", "archive", "index", "budgets",
+)  # fmt: skip
 """The settings that the table's contract holds, besides the names of the regions."""
 
 
@@ -308,6 +310,7 @@ class Settings(SettingsFields):
                 for pattern, steps in self.shards.items()
             },
             unmerged=self.unmerged,
+            combine=self.combine,
             periods={pattern: rule.rule() for pattern, rule in self.periods.items()},
             archive=self.archive,
             index=self.index,
@@ -332,8 +335,8 @@ class Settings(SettingsFields):
         return self.terms.shards_read(counter)
 
     def combines(self, counter: str) -> bool:
-        """Return whether changes of `counter` that wait together become one entry."""
-        return contract.matches_any(counter, self.combine)
+        """Return whether plain changes of `counter` that wait together share an item."""
+        return bool(self.combine) and self.terms.combines(counter)
 
     @field_validator("table", "marker_table")
     @classmethod
@@ -350,7 +353,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "combine", "unmerged", "periods", "index", "budgets")
+    @field_validator("shards", "unmerged", "combine", "periods", "index", "budgets")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:

@@ -320,7 +320,7 @@ def hot_findings(found: HotSample | FailedLook, *, region: str) -> Iterator[Diag
         )
         do = f"give it shards: `ledger table set shards '{collection.counter}={shards}'`"
         if collection.shards >= SHARDS_MAX:
-            do = "combine its changes (`combine`): it has the most shards already"
+            do = "combine its changes (`ledger table set combine`): it has the most shards already"
         yield Diagnosis(DoctorCheck.HOT_COUNTERS, region, CheckState.WARNING, what, do)
     if not hot:
         among = f"the newest hints, and {found.pages} MB of the table at most"

@@ -25,7 +25,8 @@ HOT_KEY = "KeyRangeThroughputExceeded"
 ADVICE: Mapping[str, str] = {
     HOT_KEY: (
         "one partition key takes at most 1,000 write units and 3,000 read units a second: shard"
-        " this counter (`shards`), or combine its changes"
+        " this counter (`ledger table set shards`), or combine its changes (`ledger table set"
+        " combine`)"
     ),
     "MaxOnDemandThroughputExceeded": "the table's own maximum was reached: raise it",
     "AccountLimitExceeded": "the account's quota for a table was reached: ask AWS for more",

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.bench.stub_pages import COMBINED as COMBINED_NAME
+
 Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
@@ -60,11 +62,7 @@ OF_25: Options = {"size": 25, "settings": LEAN}
 """As many a call as the other clients' batches have."""
 SDK_V3 = "@aws-sdk/client-dynamodb"
 FIFTY: Options = {"callers": 50}
-COMBINED: Options = {
-    "callers": 5_000,
-    "counters": 1_000,
-    "settings": {"combine": ["counter-*"], **LEAN},
-}
+COMBINED: Options = {"callers": 5_000, "counters": 1_000, "name": COMBINED_NAME, "settings": LEAN}
 OVERLOAD: Options = {**MANY, "callers": 20_000, "service_seconds": 0.05}
 """Twice what the queue holds by default: half of the callers wait for room in it."""
 ALONE, GUARDED = "keys, a request each, lean", "version put, lean"

@@ -17,10 +17,7 @@ from ledger.runtime.command_line import FAILED
 VERSION = 3
 STUB_SHARE_MAX = 0.8
 """Above this share of its core the stub may be what is measured."""
-NOTE = (
-    "Batching saves client time, not write units; only combining saves both, at the price of one"
-    " item standing for many changes."
-)
+NOTE = "Batching saves client time, not write units; combining saves both."
 _TITLES = {
     "write": "writes",
     "offered": "writes offered at a fixed rate, each batch answered after 5 ms",

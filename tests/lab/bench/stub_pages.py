@@ -34,7 +34,10 @@ _MERGED = re.compile(r"merged-\d+")
 MERGED_TOTAL = 2_500
 NO_DATE = b"Thu, 01 Jan 1970 00:00:00 GMT"
 """In place of the time of an answer, which its sender puts there."""
-_CONTRACT = contract_item(Contract(terms=Settings(regions={REGION: None}).terms))
+COMBINED = "combined"
+"""How the names of counters begin that the table's contract combines."""
+_TERMS = Settings(regions={REGION: None}, combine=(f"{COMBINED}-*",)).terms
+_CONTRACT = contract_item(Contract(terms=_TERMS))
 
 
 def counter_name(entries: int) -> str:
@@ -97,7 +100,7 @@ def _base64(value: bytes) -> str:
 def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, bool]:
     """Return the items of a page and their size, and whether more follow.
 
-    The table has the contract of the default settings.
+    The table has the contract of the default settings, but for what it combines.
     """
     if partition == CONTRACT_PARTITION:
         return [_CONTRACT], item_size(_CONTRACT), False

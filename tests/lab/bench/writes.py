@@ -25,11 +25,11 @@ SAMPLES = 60
 
 def recording(ledger: Ledger, options: Any) -> Work:
     """Return a call that records one change, of one of so many counters."""
-    counters, record = options["counters"], ledger.record
+    counters, name, record = options["counters"], options.get("name", "counter"), ledger.record
 
     async def work(number: int) -> tuple[int, int]:
         change = amount(number)
-        await record(f"counter-{number % counters}", change)
+        await record(f"{name}-{number % counters}", change)
         return 1, change
 
     return work

@@ -66,6 +66,8 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
         ("unmerged", "", ()),
         ("index", "usage/*, votes/*", ("usage/*", "votes/*")),
         ("index", "", ()),
+        ("combine", "usage/*, votes", ("usage/*", "votes")),
+        ("combine", "", ()),
     ],
 )
 def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:

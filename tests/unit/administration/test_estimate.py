@@ -139,23 +139,25 @@ def test_a_table_comes_to_as_many_partitions_as_estimated(changes: int) -> None:
 def test_numbers_out_of_range_are_named(field: str, value: float) -> None:
     """With the value and the rule."""
     given: dict[str, float] = {"changes": 1.0, "counters": 1, "regions": 1, field: value}
-    with pytest.raises(InvalidInput, match=f"from .* to 1e15, got {value:g}"):
+    with pytest.raises(InvalidInput, match=rf"from .* to 1e\+15, got {value:g}"):
         estimate(Workload(**given), SETTINGS)  # type: ignore[arg-type]
 
 
 def test_combining_and_periods_change_what_a_change_costs() -> None:
-    """Ten changes an entry: a tenth of the units. Sums by period: 5 KB more of each net."""
+    """Ten changes an entry: a tenth of the units, in longer entries. Periods: 5 KB more a net."""
     workload = Workload(changes=1_000, counters=100, regions=2)
     plain = estimate(workload, SETTINGS)
     combined = estimate(replace(workload, combined=10), SETTINGS)
     tenth = estimate(replace(workload, changes=100), SETTINGS)
     assert combined.write_units == tenth.write_units
     assert combined.units_per_change == pytest.approx(tenth.units_per_change / 10)
+    assert combined.waiting_bytes == pytest.approx(tenth.waiting_bytes * (110 + 10 * 6) / 110)
     periods = estimate(replace(workload, periods=True), SETTINGS)
     folds = 1_000 / plain.entries_per_fold
     assert 5 <= (periods.write_units - plain.write_units) / folds <= 11
-    with pytest.raises(InvalidInput, match="changes of an entry"):
-        estimate(replace(workload, combined=0.5), SETTINGS)
+    for wrong in (0.5, 1_001):
+        with pytest.raises(InvalidInput, match=f"changes of an entry must be .* 1000, got {wrong}"):
+            estimate(replace(workload, combined=wrong), SETTINGS)
 
 
 def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
@@ -174,7 +176,7 @@ def test_alternatives_stand_beside_it_by_the_same_prices() -> None:
     assert f"{kept:,.0f} units after 30 days" in unmerged.means
     reads = (unmerged.month_dollars - 100 * 2 * 0.625e-6 * MONTH_SECONDS) / MONTH_SECONDS
     assert reads == pytest.approx(10 * kept * 0.125e-6)
-    assert found["combined, 10 changes an entry"].month_dollars < lossy.month_dollars
+    assert found["combined, 10 changes an entry"].units_per_change < lossy.units_per_change
     chosen = replace(workload, combined=5, periods=True)
     names = [alternative.name for alternative in estimate_alternatives(chosen, SETTINGS)]
     assert names[0] == "without sums by period"

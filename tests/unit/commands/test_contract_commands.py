@@ -160,6 +160,13 @@ def test_show_prints_what_is_in_force_and_pending(desk: Desk) -> None:
     assert f"pending since {shown['pending_since']}" in " ".join(result.stdout.split())
 
 
+def test_combined_counters_are_set_and_shown(desk: Desk) -> None:
+    """The whole list at once, with commas between."""
+    assert desk.run("set", "combine", "usage/*,votes").exit_code == 0
+    assert desk.shown()["terms"]["combine"] == ["usage/*", "votes"]
+    assert "usage/*, votes" in desk.run("show").stdout
+
+
 def test_periods_are_shown_set_and_taken_back(desk: Desk) -> None:
     """Also while they are pending, where the other side has none."""
     rule = {"usage/*": PeriodRule(24, 62, 120)}

@@ -75,6 +75,21 @@ async def test_values_come_from_the_contract() -> None:
         assert (current.retry_horizon, current.home) == (TERMS.retry_horizon, HOME)
 
 
+async def test_counters_are_combined_by_the_terms_of_the_moment() -> None:
+    """A process that runs begins at the announcement, and ends once that is withdrawn."""
+    coming = replace(TERMS, combine=("votes/*",))
+    async with watching() as watched:
+        assert not watched.view.current.combines("votes/a")
+        for contract, combines in (
+            (Contract(terms=TERMS, revision=1, coming=coming), True),
+            (Contract(terms=TERMS, revision=2), False),
+        ):
+            watched.show(contract)
+            await watched.after(REFRESH_SECONDS + 1)
+            assert watched.view.current.combines("votes/a") is combines
+            assert not watched.view.current.combines("visits")
+
+
 async def test_what_is_local_stays_and_is_cut_to_the_contract() -> None:
     """Cache and transport are the settings' own; deadlines end within the contract's."""
     terms = make_terms(retry_horizon=10.0, settle=2000.0)
@@ -108,6 +123,7 @@ async def test_a_region_without_an_endpoint_is_refused_beside_others_with_one() 
         ({"retry_horizon": 1800, "settle": 2000 + 1800}, r"settle is|retry_horizon is"),
         ({"read_deadline": 3}, r"read_deadline is 3.* in the settings, 15.* in the contract"),
         ({"shards": {"visits": 8}}, r"shards is .*8.* in the settings, .*4.* in the contract"),
+        ({"combine": ["v*"]}, r"combine is \('v\*',\) in the settings, \(\) in the contract"),
         ({"home": AWAY}, rf"home is '{AWAY}' in the settings, '{HOME}' in the contract"),
         ({"clock_skew": 1}, r"clock_skew is 1.* in the settings, 60.* in the contract"),
     ],

@@ -12,6 +12,7 @@ from ledger.core.contract import (
     Validity,
     is_pending,
     is_waited,
+    matches_any,
     seconds_to_wait,
     stricter,
 )
@@ -107,6 +108,30 @@ def test_what_either_terms_index_is_indexed() -> None:
     some, others = replace(OLD, index=("a*", "b*")), replace(OLD, index=("b*", "c*"))
     for found in _orders(some, others):
         assert sorted(found.index) == ["a*", "b*", "c*"]
+
+
+def test_what_either_terms_combine_is_combined() -> None:
+    """A writer that knows the new terms begins at once, and goes on by the old ones."""
+    some, others = replace(OLD, combine=("a*", "b*")), replace(OLD, combine=("b*", "c*"))
+    for found in _orders(some, others):
+        assert [found.combines(f"{name}-1") for name in "abcd"] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "matching", "others"),
+    [
+        ((), "", ["", "a"]),
+        (("a*",), ["a", "a-b\nc"], ["", "ba", "A"]),
+        (("a", "b?"), ["a", "bc"], ["ab", "b", "bcd", "a\n"]),
+        (("[!a]x|y", "*é"), ["bx|y", "é", "xé"], ["ax|y", "y", "éa"]),
+    ],
+)
+def test_a_counter_matches_one_of_the_patterns(
+    patterns: tuple[str, ...], matching: list[str], others: list[str]
+) -> None:
+    """Each as a whole, with its case; of no pattern none."""
+    assert all(matches_any(counter, patterns) for counter in matching)
+    assert not any(matches_any(counter, patterns) for counter in others)
 
 
 def test_periods_are_kept_by_the_old_rules_until_the_new_are_in_force() -> None:
@@ -217,7 +242,7 @@ def test_the_latest_loss_is_dated() -> None:
 
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
-    others = {"home", "regions", "shards", "unmerged", "periods", "lost", "given_up_at"}
-    others |= {"generation", "closed", "announced", "archive", "index", "budgets"}
-    others |= {"budgets_coming", "either"}
+    others = {"home", "regions", "shards", "unmerged", "combine", "periods"}
+    others |= {"lost", "given_up_at", "generation", "closed", "announced", "archive", "index"}
+    others |= {"budgets", "budgets_coming", "either"}
     assert {field.name for field in fields(Terms)} == {*NUMBERS, *others}

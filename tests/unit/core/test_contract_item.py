@@ -38,11 +38,13 @@ def edited(contract: Contract, **attributes: AttributeValue) -> dict[str, Attrib
 
 METERED = Contract(terms=make_terms(periods={"usage/*": {"hours": 0, "zone": "Europe/Berlin"}}))
 INDEXED = Contract(terms=make_terms(index=("usage/*", "*")))
+COMBINED = Contract(terms=make_terms(combine=("usage/*", "votes")))
 LIMITED = Contract(terms=make_terms(budgets={"key/*": {"window": "day", "late": "1h"}}))
 
 
 @pytest.mark.parametrize(
-    "contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED, LIMITED]
+    "contract",
+    [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED, COMBINED, LIMITED],
 )
 def test_what_was_written_is_read_again(contract: Contract) -> None:
     """Every value comes back, dates of shards and the terms that are coming among them."""
@@ -112,6 +114,14 @@ def test_a_newer_format_asks_for_an_upgrade(name: str) -> None:
     item = edited(PENDING, **{name: {"S": json.dumps(values)}})
     with pytest.raises(UpgradeNeeded, match=f"format {FORMAT + 1}, this release knows up to"):
         contract_of(item)
+
+
+def test_terms_of_before_combine_are_read() -> None:
+    """A table may have been made, or last changed, by a release that does not know the term."""
+    values = terms_to_values(COMBINED.terms)
+    del values["combine"]
+    terms = contract_of(edited(COMBINED, terms={"S": json.dumps(values)})).terms
+    assert terms == replace(COMBINED.terms, combine=())
 
 
 def test_plain_values_are_json_and_come_back() -> None:

@@ -69,7 +69,7 @@ async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) ->
             store, settings=live, services=Services.of(clock=clock, randomness=seeded())
         )
         writer.share(tasks, on_group=lambda _size, _waiting: None)
-        live.current = SETTINGS.replace(combine=combine).under(PENDING, home=HOME)
+        live.current = SETTINGS.under(replace(PENDING, combine=combine), home=HOME)
 
         async def call() -> None:
             with pytest.raises(ContractConflict, match=f"region {SOUTH} is not written to") as why:
@@ -80,6 +80,6 @@ async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) ->
             for _ in range(30):
                 calls.start_soon(call)
         assert len(refused) == 30
-        live.current = SETTINGS.replace(combine=combine).under(OLD, home=HOME)
+        live.current = SETTINGS.under(replace(OLD, combine=combine), home=HOME)
         assert (await writer.record(CHANGE)).counter == "c"
         writer.close()

@@ -7,6 +7,7 @@ from lab.bench import plain, writes
 from lab.bench.control import StubControl, running_stub
 from lab.bench.load import Work
 from lab.bench.rounds import Round, Task
+from lab.bench.stub_pages import COMBINED
 
 from ledger.core.errors import LedgerError
 
@@ -39,8 +40,7 @@ async def test_group_commit_is_measured_with_its_units(stub: StubControl) -> Non
 
 async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> None:
     """The stub receives sums; the units are of what it received."""
-    settings = {**NO_HINTS, "combine": ["counter-*"]}
-    round_ = round_of(stub, callers=50, counters=2, settings=settings)
+    round_ = round_of(stub, callers=50, counters=2, name=COMBINED, settings=NO_HINTS)
     found = await writes.record(round_)
     assert found.units == found.items < found.work / 2
 
