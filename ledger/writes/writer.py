@@ -17,12 +17,11 @@ on sending over closed connections.
 
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
-from ledger.core import amounts, contract, keys
+from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry, Spending
 from ledger.runtime.call_deadlines import NEVER
@@ -171,10 +170,6 @@ def _changes(planned: Sequence[PlannedEntry]) -> str:
     return f"{len(planned)} change{'s were' if len(planned) != 1 else ' was'}"
 
 
-COMBINED_MAX = 10_000
-"""Counters for which a writer remembers whether their changes are combined."""
-
-
 class Writer:
     """Writes changes in one region."""
 
@@ -196,7 +191,6 @@ class Writer:
         )
         self._sender = Sender(store, settings=settings, services=services)
         self._direct = ClosableSender(store, settings=settings, services=services)
-        self._matches = lru_cache(COMBINED_MAX)(contract.matches_any)
         self._group: GroupCommit | None = None
 
     def share(
@@ -306,8 +300,7 @@ class Writer:
         return await asked.answered(bulk_write.send_all(sender, asked.planned))
 
     def _is_combined(self, counter: str) -> bool:
-        combine = self._live.current.combine
-        return bool(combine) and self._matches(counter, combine)
+        return self._live.current.combines(counter)
 
     def check_clock(self) -> None:
         """Refuse to make or judge ids by a clock that is off.

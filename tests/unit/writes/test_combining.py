@@ -251,10 +251,27 @@ async def test_a_call_after_a_pause_is_sent_at_once_and_later_ones_wait_for_more
         assert [item.parts for item in items(store)] == ["1"]
         await clock.advance(TURN_SECONDS / 3)
         assert [item.parts for item in items(store)] == ["1", "2 3"]
-        await clock.advance(TURN_SECONDS)
+        await clock.advance(2 * TURN_SECONDS)
         tasks.start_soon(record, writer, Change("c", 4))
         await clock.run_pending()
         assert [item.parts for item in items(store)] == ["1", "2 3", "4"]
+
+
+async def test_turns_of_all_counters_end_together() -> None:
+    """So their items share requests."""
+    store, clock = GatedStore(), ManualClock()
+    async with (
+        sharing(store, clock=clock, combine=["*"]) as writer,
+        anyio.create_task_group() as tasks,
+    ):
+        for counter in ("c", "d"):
+            tasks.start_soon(record, writer, Change(counter, 1))
+            await clock.advance(TURN_SECONDS / 4)
+            tasks.start_soon(record, writer, Change(counter, 2))
+            await clock.advance(TURN_SECONDS / 4)
+        assert store.sizes == [1, 1]
+        await clock.advance(TURN_SECONDS / 2)
+        assert store.sizes == [1, 1, 2]
 
 
 async def test_another_counter_is_not_held_back() -> None:
