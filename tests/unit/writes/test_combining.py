@@ -266,9 +266,9 @@ async def test_turns_of_all_counters_end_together() -> None:
     ):
         for counter in ("c", "d"):
             tasks.start_soon(record, writer, Change(counter, 1))
-            await clock.advance(TURN_SECONDS / 4)
+            await clock.advance(TURN_SECONDS / 5)
             tasks.start_soon(record, writer, Change(counter, 2))
-            await clock.advance(TURN_SECONDS / 4)
+            await clock.advance(TURN_SECONDS / 5)
         assert store.sizes == [1, 1]
         await clock.advance(TURN_SECONDS / 2)
         assert store.sizes == [1, 1, 2]
