@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -29,6 +29,7 @@ MULTIPROCESS_VARIABLES = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"
 """Where prometheus_client keeps the metrics of several processes; it still reads the latter."""
 _WRITABLE = os.W_OK | os.X_OK
 GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
+PARTS_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class MetricMaker:
@@ -160,6 +161,12 @@ class Metrics(RegistryMetrics):
             ("region",),
             buckets=GROUP_BUCKETS,
         )
+        self.parts: Histogram = make.histogram(
+            "ledger_parts",
+            "Changes of calls made at the same time that share an item, in each such item.",
+            ("region",),
+            buckets=PARTS_BUCKETS,
+        )
         self.queued: Gauge = make.gauge(
             "ledger_queued_entries",
             "Entries that waited to be sent at the last observation.",
@@ -169,6 +176,7 @@ class Metrics(RegistryMetrics):
         self._writes_of = cache(self.writes.labels)
         self._duration_of = cache(self.write_duration.labels)
         self._group_entries_of = cache(self.group_entries.labels)
+        self._parts_of = cache(self.parts.labels)
         self._queued_of = cache(self.queued.labels)
         self._define_cache(make)
         self._define_reads(make)
@@ -299,10 +307,15 @@ class Metrics(RegistryMetrics):
         self._writes_of(region, operation, outcome).inc(count)
         self._duration_of(region, operation).observe(seconds)
 
-    def group(self, region: str, entries: int, queued: int) -> None:
-        """Count one request of a group of calls, and how many entries wait behind it."""
+    def group(self, region: str, entries: int, queued: int, parts: Iterable[int]) -> None:
+        """Count one request of a group of calls, and how many entries wait behind it.
+
+        `parts` are the numbers of changes of those of its items that calls share.
+        """
         self._group_entries_of(region).observe(entries)
         self._queued_of(region).set(queued)
+        for count in parts:
+            self._parts_of(region).observe(count)
 
     def read(self, region: str, *, pages: int, restarts: int, seconds: float) -> None:
         """Count one total read from the table."""

@@ -62,7 +62,7 @@ TURNS_MAX = 5
 """Turns after which an item is sent although the one before is not answered."""
 
 Arguments = TypeVarTuple("Arguments")
-OnGroup = Callable[[int, int], None]
+OnGroup = Callable[[int, int, Sequence[int]], None]
 
 
 def _unchecked() -> None:
@@ -401,7 +401,8 @@ class GroupCommit:
         planned = [pending.planned for pending in group if pending.planned is not None]
 
         report_durable = partial(self._report_durable, group)
-        self._on_group(len(group), len(self._queue))
+        shared = [change.entry.count for change in planned if change.entry.parts]
+        self._on_group(len(group), len(self._queue), shared)
         try:
             if len(planned) == 1:
                 entry = await self._sender.put(planned[0])

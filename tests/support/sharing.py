@@ -59,7 +59,7 @@ async def sharing(
     """Yield a writer whose calls share batches."""
     async with anyio.create_task_group() as tasks:
         writer = make_writer(store, clock=clock, **overrides)
-        writer.share(tasks, on_group=lambda _size, _queued: None)
+        writer.share(tasks, on_group=lambda *_: None)
         try:
             yield writer
         finally:

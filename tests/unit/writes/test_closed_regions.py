@@ -68,7 +68,7 @@ async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) ->
         writer = Writer(
             store, settings=live, services=Services.of(clock=clock, randomness=seeded())
         )
-        writer.share(tasks, on_group=lambda _size, _waiting: None)
+        writer.share(tasks, on_group=lambda *_: None)
         live.current = SETTINGS.under(replace(PENDING, combine=combine), home=HOME)
 
         async def call() -> None:
