@@ -5,7 +5,6 @@ from decimal import Decimal
 import pytest
 from support.archiving import ArchivedWorld
 from support.combined import combined
-from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.administration.collection_findings import CollectionFinding
@@ -92,23 +91,3 @@ async def test_with_an_archive_the_history_stays_whole(fold_max: int) -> None:
     stores = world.world.regions.replicas
     await Verification(stores, world.settings, world.world.clock, wrong.append).whole()
     assert wrong == []
-
-
-@pytest.mark.parametrize("is_archived", [False, True])
-async def test_an_item_that_does_not_add_up_is_not_archived(*, is_archived: bool) -> None:
-    """The history would end there for good: it is named. A merge alone never reads its parts."""
-    world = ArchivedWorld()
-    plain = world.world.instance("plain", settings=compactor_settings(fold_min=1))
-    item = entry_item(combined(world.world.clock.now(), 5, -1))
-    world.world.regions.put(HOME, {**item, "parts": {"S": "5 -2"}})
-    world.replicate()
-    await world.world.clock.advance(SETTLE + 1)
-    report = await world.world.run_once(world.one if is_archived else plain)
-    assert (report.merged, set(report.quarantined)) == (
-        (0, {"counter"}) if is_archived else (1, set[str]())
-    )
-    if is_archived:
-        assert f"item {item['sk']['S']!r} of counter 'counter'" in report.quarantined["counter"]
-        world.world.regions.put(HOME, item)
-        await world.merge()
-        assert not world.world.shown(HOME).entries
