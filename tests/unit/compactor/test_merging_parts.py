@@ -9,6 +9,7 @@ from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.administration.collection_findings import CollectionFinding
 from ledger.administration.verification import Verification
+from ledger.core.amounts import total_wide
 from ledger.core.entry import entry_item
 from ledger.core.parts import expanded
 from ledger.core.values import Entry
@@ -25,7 +26,7 @@ SUMS = [Decimal(12), Decimal("12.75"), Decimal("19.75"), Decimal("130.75")]
 async def hours(ledger: Ledger) -> Decimal:
     """Return the sum of all hours of a counter."""
     found = (await ledger.periods("counter", by="hour")).periods
-    return sum((hour.value for hour in found), Decimal(0))
+    return total_wide(hour.value for hour in found)
 
 
 async def test_totals_before_while_and_after_items_are_merged() -> None:

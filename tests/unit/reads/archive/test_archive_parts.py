@@ -15,6 +15,7 @@ from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
 from ledger.administration.archive.cleanup import erase_notes
 from ledger.administration.archive.rebuild import Rebuild
 from ledger.core import archive_pointers
+from ledger.core.amounts import total_wide
 from ledger.core.entry import entry_item
 from ledger.core.errors import InvalidInput
 from ledger.core.parts import expanded
@@ -116,9 +117,8 @@ async def test_a_rebuilt_table_has_each_change() -> None:
     for region in (HOME, WEST):
         async with world.ledger(region) as ledger:
             assert [one async for one in ledger.history("counter")] == made
-            assert (await ledger.total("counter", max_age=0)).value == sum(
-                [one.change for one in made], Decimal(0)
-            )
+            total = await ledger.total("counter", max_age=0)
+            assert total.value == total_wide(one.change for one in made)
 
 
 async def test_a_change_that_shares_its_item_has_no_note_to_erase() -> None:
