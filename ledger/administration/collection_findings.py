@@ -15,6 +15,7 @@ from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import named_by, stamp_of
+from ledger.core.parts import expanded
 from ledger.core.sums import SUM_PREFIX, sum_of
 from ledger.core.values import Entry, NetChange
 
@@ -182,8 +183,7 @@ class RegionComparison:
             text = "older than settle, and not shown there: replication is behind, or it was lost"
             return [CollectionFinding("missing", self.partition, missing, text, sort_key)]
         entries = {region: entry_of(item) for region, item in shown.items() if item is not None}
-        if len(set(entries.values())) > 1:
-            differing = "; ".join(_differing(entries))
+        if differing := "; ".join(_differing(entries)):
             text = f"older than settle, and different: {differing}"
             return [CollectionFinding("differs", self.partition, tuple(entries), text, sort_key)]
         return []
@@ -198,7 +198,8 @@ def have_changed(
 
 def _differing(entries: Mapping[str, Entry]) -> Iterator[str]:
     """Yield each attribute in which entries differ, with what each region shows."""
-    for name in (attribute.name for attribute in fields(Entry) if attribute.compare):
+    compared = [attribute.name for attribute in fields(Entry) if attribute.compare]
+    for name in (*compared, "parts"):
         values = {region: getattr(entry, name) for region, entry in entries.items()}
         if len(set(values.values())) > 1:
             shown = ", ".join(f"{region} {_text(value)}" for region, value in values.items())
@@ -226,6 +227,6 @@ def _check(sort_key: str, item: Item | None) -> None:
     elif sort_key.startswith(SUM_PREFIX):
         sum_of(item)
     elif ids.parse(sort_key) is not None:
-        entry_of(item)
+        expanded(entry_of(item))
     elif "change" in item:
         number_of(item, "change")

@@ -139,10 +139,16 @@ def entry_of(item: Item) -> Entry:
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
             spending=_spending_of(item),
-            parts=_text(item, "parts") or "",
+            parts=_parts_of(item),
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None
+
+
+def _parts_of(item: Item) -> str:
+    """Return the amounts of changes that share an item; empty if it is one change, or foreign."""
+    is_ours = "parts" in item and ids.parse(item["sk"]["S"]) is not None
+    return (_text(item, "parts") or "") if is_ours else ""
 
 
 def effective_of(item: Item) -> date | None:

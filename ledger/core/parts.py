@@ -14,12 +14,13 @@ Whoever reads single changes expands the item, and checks that.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 
 from ledger.core import amounts, ids
-from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidEntry
+from ledger.core.capacity import WRITE_UNIT_BYTES
+from ledger.core.errors import AmountOverflow, DamagedItem, InvalidEntry, InvalidInput
 from ledger.core.values import Entry
 
 _NOTHING = Decimal(0)
@@ -27,17 +28,18 @@ PARTS_MAX = 1_000
 """Changes of one item: a place has three digits."""
 PART_ENDS = [ids.part_id("", place) for place in range(PARTS_MAX)]
 """How the ids of an item's changes end."""
-ITEM_BYTES_MAX = 1_024
-"""A write unit: a longer item costs a second one."""
 ATTRIBUTE_BYTES = 128
-"""All of an item but its counter and the text of its parts, at most: names and values of key, sum
-of 38 digits, count and a region of up to 25 bytes, and 9 bytes for the number of a shard.
+"""All of an item but its counter and the text of its parts, at most: names and values of key with
+the number of a shard, sum of 38 digits, count, and a region whose name has up to 29 bytes.
 """
 
 
 def text_room(counter: str) -> int:
-    """Return how many characters the parts of a counter's item may take."""
-    return ITEM_BYTES_MAX - ATTRIBUTE_BYTES - len(counter.encode())
+    """Return how many characters the parts of a counter's item may take, so that it costs one unit.
+
+    None remain if the counter's id is too long: then each change is an item of its own.
+    """
+    return max(0, WRITE_UNIT_BYTES - ATTRIBUTE_BYTES - len(counter.encode()))
 
 
 def parts_text(changes: Iterable[Decimal]) -> str:
@@ -127,13 +129,8 @@ def changes_in(entry: Entry) -> list[Decimal]:
     Raises:
         DamagedItem: as `expanded`.
     """
-    texts = entry.parts.split(" ")
-    try:
-        changes = [amounts.parse(text) for text in texts]
-        is_whole = parts_text(changes) == entry.parts and amounts.total(changes) == entry.change
-    except (InvalidAmount, AmountOverflow, ValueError):
-        is_whole = False
-    if not is_whole or len(texts) != entry.count or len(texts) > PARTS_MAX:
+    changes = _amounts_in(entry.parts)
+    if (len(changes), amounts.total_wide(changes)) != (entry.count, entry.change):
         raise DamagedItem(
             f"item {entry.id!r} of counter {entry.counter!r} is damaged: its parts must be"
             f" {entry.count} amounts that add up to {amounts.to_text(entry.change)}, got"
@@ -142,30 +139,45 @@ def changes_in(entry: Entry) -> list[Decimal]:
     return changes
 
 
+def _amounts_in(text: str) -> list[Decimal]:
+    """Return the amounts in what `parts_text` wrote; none of any other text."""
+    texts = text.split(" ")
+    if len(texts) > PARTS_MAX:
+        return []
+    try:
+        changes = [amounts.parse(one) for one in texts]
+    except InvalidInput:
+        return []
+    return changes if parts_text(changes) == text else []
+
+
 def whole_of(entry: Entry) -> Entry:
     """Return the item that an entry is written as: of a part, all that share its item.
 
     Raises:
         InvalidEntry: it is a part of an item of which nothing else is known: it was acknowledged
-            with the others, and is never written again.
+            with the others, and is never written again. Or it has `parts` that it is not one of,
+            or the sum of, or it says more than an amount.
+        AmountOverflow: the sum of its `parts` does not fit in 38 digits.
     """
     item_id, place = ids.split(entry.id)
-    if place is None:
+    if not entry.parts and place is None:
         return entry
     if not entry.parts:
         raise InvalidEntry(
             f"entry {entry.id} was acknowledged, or read: it is there, and is never written again"
         )
-    try:
-        changes = [amounts.parse(text) for text in entry.parts.split(" ")]
-        whole = replace(entry, id=item_id, change=amounts.total(changes), count=len(changes))
-        if changes_in(whole)[place] == entry.change:
-            return whole
-    except (InvalidAmount, AmountOverflow, ValueError, DamagedItem, IndexError):
-        pass
-    raise InvalidEntry(
-        f"entry {entry.id} must be change {place} of its parts, got {entry.parts[:100]!r}"
-    )
+    changes = _amounts_in(entry.parts)
+    own = changes if place is None else changes[place : place + 1]
+    is_own = own and (len(own), amounts.total_wide(own)) == (entry.count, entry.change)
+    said = {entry.note, entry.effective, entry.reverses, entry.spending}
+    if not is_own or said != {None}:
+        what = "the sum" if place is None else f"change {place}"
+        raise InvalidEntry(
+            f"entry {entry.id} must be {what} of its parts, and say nothing else, got"
+            f" {entry.parts[:100]!r}"
+        )
+    return replace(entry, id=item_id, change=amounts.total(changes), count=len(changes))
 
 
 def part_like(whole: Entry, asked: Entry) -> Entry:
@@ -190,5 +202,5 @@ def part_named(whole: Entry, name: str) -> Entry | None:
         )
     if place is None:
         return whole
-    changes: Sequence[Entry] = expanded(whole) if whole.parts else ()
+    changes = expanded(whole) if whole.parts else []
     return changes[place] if place < len(changes) else None

@@ -61,8 +61,8 @@ class Entry:
     key of its own. `region` is where it was written, `effective` the date from which it applies.
     `shard` is its shard among the collections of its counter, where every repeat goes; None if
     unknown. `reverses` is the id of the entry that it reverses, if it is a reversal. `repeated` is
-    whether the call that
-    returned it found it in the table, written by an earlier call or an earlier try of this one.
+    whether the call that returned it found it in the table, written by an earlier call or an
+    earlier try of this one.
     `spending` says which budgets it was spent from, if any. `key` is what its id follows from, if
     the call that made it knows: the caller's, or one that the service made. It is never stored, so
     it proves who wrote the entry (`ledger.core.own_keys`).

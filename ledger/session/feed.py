@@ -29,10 +29,12 @@ class SessionFeed(CallGuard):
         """Return entries that reached this region after a cursor, in order, without waiting.
 
         Restricted to the counters that begin with `prefix`, or to `counters`; up to `limit`
-        entries, 1,000 at most, and fewer once they have a megabyte as JSON. `after` is the `cursor`
-        of the previous page, which was asked for with the same `prefix` and `counters`; one of
-        other entries is refused. Without it the feed begins with what arrived `since` an aware
-        time, or with the oldest entry in the stream, at most a day old.
+        entries, 1 to 1,000, and fewer once they have a megabyte as JSON. Entries that share an item
+        (`ID.000`, `ID.001`, ...) come in one page: it may exceed both by the rest of its last item,
+        999 entries at most. `after` is the `cursor` of the previous page, which was asked for with
+        the same `prefix` and `counters`; one of other entries is refused. Without it the feed
+        begins with what arrived `since` an aware time, or with the oldest entry in the stream, at
+        most a day old.
 
         Each entry that reaches the region, even late, from another region, or merged and deleted
         since, is in exactly one page of a chain of pages linked by their cursors; asking again

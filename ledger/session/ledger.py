@@ -336,11 +336,12 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
     ) -> Entry:
         """Reverse an entry by the opposite change, in the home region, once; return the reversal.
 
-        Its `reverses` is the entry's id. A repeat returns the first reversal, as long as that is in
-        the table, or in its archive. The entry may have been merged long ago, if the table's
-        archive has it; `ledger.history` yields it. All regions are read. Without an `effective`
-        date the reversal has none, whatever the entry's is: `total(at=, effective=True)` counts it
-        from when it was made, so a closed period does not change.
+        Its `reverses` is the entry's id; each of several entries that share an item (`ID.000`) is
+        reversed on its own. A repeat returns the first reversal, as long as that is in the table,
+        or in its archive. The entry may have been merged long ago, if the table's archive has it;
+        `ledger.history` yields it. All regions are read. Without an `effective` date the reversal
+        has none, whatever the entry's is: `total(at=, effective=True)` counts it from when it was
+        made, so a closed period does not change.
 
         Raises:
             StateConflict: there is no such entry; another region does not show it alike yet; it is

@@ -189,11 +189,13 @@ class SessionReads(CallGuard):
     ) -> AsyncIterator[Entry]:
         """Yield a counter's entries in the order of their ids, from all shards.
 
-        `after` and `before` are aware times or ids of entries; both bounds are exclusive. An id
-        that is not in the ledger's form must be that of an entry of this counter. If the table has
-        an archive, entries merged since it began come from there, in order; entries merged before,
-        or without an archive, are not yielded. Pages are read as they are needed, so the entries do
-        not show one moment. `timeout` bounds each wait for the next entry, in seconds.
+        Entries that share an item come one by one, as `ID.000`, `ID.001` and so on. `after` and
+        `before` are aware times or ids of entries; both bounds are exclusive. The `ID` of such an
+        item alone lies before its entries. An id that is not in the ledger's form must be that of
+        an entry of this counter. If the table has an archive, entries merged since it began come
+        from there, in order; entries merged before, or without an archive, are not yielded. Pages
+        are read as they are needed, so the entries do not show one moment. `timeout` bounds each
+        wait for the next entry, in seconds.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.

@@ -47,16 +47,17 @@ class PastHorizon:
 
         Raises:
             NeverApplied: it was not, in any region, and never will be.
-            KeyConflict: another change has its id.
+            KeyConflict: another change has its id, or its item has other changes.
+            InvalidEntry: it was acknowledged with others of its item, so nothing is asked.
             RetryHorizonPassed: there is no archive, or the outcome is not known (yet).
             ArchiveError, StoreError: the lookup failed.
         """
         asked, reader = error.entry, await self.archive.reader()
         if asked is None or reader is None:
             raise error
+        if asked.shard is None:
+            asked = replace(asked, shard=self._shard_of(asked))
         entry = whole_of(asked)
-        if entry.shard is None:
-            entry = replace(entry, shard=self._shard_of(entry))
         partition = keys.partition_key(entry.counter, entry.shard or 0)
         item = await self.store.get(Get((partition, entry.id)))
         if item is not None:
@@ -67,11 +68,11 @@ class PastHorizon:
         if line is not None:
             theirs = line.entry(entry.counter, entry.shard or 0)
             return part_like(_same(entry, theirs, line), asked)
-        self._check_known(entry, net, head, self.settings.current)
+        self._check_known(asked, net, head, self.settings.current)
         raise NeverApplied(
-            f"entry {entry.id} of {entry.counter!r} was never applied, in any region, and is past"
+            f"entry {asked.id} of {asked.counter!r} was never applied, in any region, and is past"
             " the retry horizon: record the change under a new key",
-            entry=entry,
+            entry=asked,
         )
 
     async def all_applied(self, error: RetryHorizonPassed, entries: Sequence[Entry]) -> list[Entry]:
@@ -84,8 +85,9 @@ class PastHorizon:
         return [await self.applied(refusal) for refusal in late]
 
     def _shard_of(self, entry: Entry) -> int:
-        shards = self.settings.current.shards_at(entry.counter, moment_of(entry.id)) or 1
-        return keys.shard_of(ids.suffix_in(entry.id), shards)
+        item_id, _ = ids.split(entry.id)
+        shards = self.settings.current.shards_at(entry.counter, moment_of(item_id)) or 1
+        return keys.shard_of(ids.suffix_in(item_id), shards)
 
     def _check_known(
         self, entry: Entry, net: NetChange | None, head: ArchiveState, settings: Settings
@@ -97,7 +99,7 @@ class PastHorizon:
         """
         lost = settings.terms.given_up_at
         reason = unknown_because(
-            entry.id,
+            ids.split(entry.id)[0],
             head,
             named_by(net),
             lost=None if lost is None else lost + timedelta(seconds=settings.clock_skew),

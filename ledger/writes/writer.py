@@ -199,7 +199,8 @@ class Writer:
         """Start to share batches between concurrent calls; before this each is sent by itself.
 
         `tasks` runs the sending. `on_group` is called with the size of each batch, how many calls
-        wait, and how many changes those of its items have that calls share. With `spans` each batch is a span.
+        wait, and how many changes those of its items have that calls share. With `spans` each batch
+        is a span.
         """
         self._group = GroupCommit(
             self._sender,

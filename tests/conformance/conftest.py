@@ -13,6 +13,7 @@ pytest.register_assert_rewrite(
     "conformance.store_writes",
     "conformance.store_conditions",
     "conformance.store_groups",
+    "conformance.store_parts",
     "conformance.store_reads",
     "conformance.store_tables",
     "conformance.counter_suite",

@@ -20,7 +20,13 @@ class InsertsSuite:
 
     async def test_an_insert_writes_once(self, store: Store) -> None:
         """It writes where nothing is, and replaces nothing: what is in its way is not told."""
-        first = item(change=ONE, note={"S": "it's"}, effective={"S": "2026-11-24"})
+        first = item(
+            change=ONE,
+            note={"S": "it's"},
+            effective={"S": "2026-11-24"},
+            count=TWO,
+            parts={"S": "-0.5 1.5"},
+        )
         assert await store.write(Put(first, Absent(), as_statement=True)) == Applied()
         again = await store.write(Put(item(change=TWO), Absent(), as_statement=True))
         assert again == Rejected(found={0: None})

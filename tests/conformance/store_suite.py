@@ -11,12 +11,21 @@ from conformance.known_gaps import expect_gap
 from conformance.store_conditions import ConditionsSuite
 from conformance.store_groups import GroupsSuite
 from conformance.store_inserts import InsertsSuite
+from conformance.store_parts import PartsSuite
 from conformance.store_reads import ReadsSuite
 from conformance.store_tables import TablesSuite
 from conformance.store_writes import WritesSuite
 
 
-class StoreSuite(WritesSuite, ConditionsSuite, GroupsSuite, InsertsSuite, TablesSuite, ReadsSuite):
+class StoreSuite(
+    WritesSuite,
+    ConditionsSuite,
+    GroupsSuite,
+    InsertsSuite,
+    PartsSuite,
+    TablesSuite,
+    ReadsSuite,
+):
     """Every guarantee of the port; see the module."""
 
     engine: ClassVar[str | None] = None

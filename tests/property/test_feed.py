@@ -7,9 +7,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.combined import combined
 from support.ledgers import seeded
 from support.tiers import few_fast
 
+from ledger.core.entry import entry_item
+from ledger.core.parts import expanded
 from ledger.reads.feed.memory import MemoryStream
 from ledger.reads.feed.reader import Feed
 from ledger.reads.feed.stream_access import SharedStream
@@ -87,6 +90,13 @@ async def followed(seed: int, read: Read) -> tuple[list[tuple[str, str]], list[t
                     entry = await writer.record(random.choice(["a1", "a2", "b"]), 1)
                     if entry.counter != "b":
                         written.append((entry.counter, entry.id))
+                case 3 if random.random() < 0.5:
+                    now, suffix = table.clock.now(), random.getrandbits(64)
+                    whole = combined(
+                        now, *[1] * random.randrange(1, 5), counter="a1", suffix=suffix
+                    )
+                    table._world.put(random.choice(REGIONS), entry_item(whole))
+                    written += [(part.counter, part.id) for part in expanded(whole)]
                 case 3:
                     table.replicate(random.randrange(4))
                 case 4:

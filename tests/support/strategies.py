@@ -38,7 +38,7 @@ def any_amounts(draw: st.DrawFn) -> Decimal:
 
 def money() -> st.SearchStrategy[Decimal]:
     """Amounts as accounts have them: any number of which has a sum within 38 digits."""
-    return st.integers(-(10**20), 10**20).map(lambda cents: Decimal(cents).scaleb(-2))
+    return st.integers(-(10**20), 10**20).map(lambda cents: amounts.scaled(Decimal(cents), -2))
 
 
 def entry_ids() -> st.SearchStrategy[EntryId]:

@@ -5,13 +5,17 @@ from datetime import datetime, timedelta
 
 import pytest
 from support.archiving import ArchivedWorld, archived_settings
+from support.combined import combined
 from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.core import archive_pointers
+from ledger.core import archive_pointers, ids
 from ledger.core.contract import ShardRule
-from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
+from ledger.core.entry import entry_item
+from ledger.core.errors import InvalidEntry, KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
+from ledger.core.parts import changes_in, expanded, part_of, whole_of
+from ledger.core.values import Entry
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
@@ -291,3 +295,70 @@ async def test_a_late_key_is_looked_for_in_the_shard_of_its_time() -> None:
     late.settings = late.settings.under(terms, home=HOME)
     async with late.ledger() as ledger:
         assert await ledger.retry([replace(entry, shard=None) for entry in made]) == made
+
+
+def parts_of(whole: Entry) -> list[Entry]:
+    """Return the changes of an item as those of an `OutcomeUnknown`: they may be written again."""
+    changes = enumerate(changes_in(whole))
+    return [part_of(whole, place, change, parts=whole.parts) for place, change in changes]
+
+
+async def asked_late(late: ArchivedWorld, part: Entry) -> Entry:
+    """Ask whether a change was applied that is refused as too late."""
+    async with late.ledger(HOME) as ledger:
+        past = ledger._open_parts.late
+        return await past.applied(RetryHorizonPassed("late", entry=part))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("shard", [0, 1])
+async def test_each_change_of_an_item_is_answered_late(shard: int, *, merged: bool) -> None:
+    """From table and archive, as the entry that its caller has; its shard need not be known."""
+    late = ArchivedWorld(shards={"counter": 2})
+    whole = combined(late.world.clock.now(), 5, -1, 8, region=WEST, suffix=6 + shard, shard=shard)
+    late.world.regions.put(WEST, entry_item(whole))
+    late.replicate()
+    if merged:
+        await late.merge()
+    for part, shown in zip(parts_of(whole), expanded(whole), strict=True):
+        for asked in (part, replace(part, shard=None)):
+            found = await asked_late(late, asked)
+            assert (found, found.repeated, found.parts) == (shown, True, "")
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_an_item_with_other_changes_is_another(*, merged: bool) -> None:
+    """Also one with the same sum of as many, in another order."""
+    late = ArchivedWorld()
+    whole = combined(late.world.clock.now(), 5, -1, 8)
+    late.world.regions.put(HOME, entry_item(whole))
+    late.replicate()
+    if merged:
+        await late.merge()
+    for other in ((8, -1, 5), (5, 7), (12,)):
+        asked = parts_of(combined(ids.moment_of(whole.id), *other))
+        with pytest.raises(KeyConflict) as conflict:
+            await asked_late(late, asked[0])
+        assert conflict.value.theirs == whole
+
+
+async def test_a_change_of_an_item_was_never_applied() -> None:
+    """The error names the change that was asked about; one that was acknowledged is not asked."""
+    late = ArchivedWorld()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        await late.merge()
+    part = parts_of(combined(late.world.clock.now(), 5, -1))[1]
+    await late.world.clock.advance(SETTLE * 3)
+    with pytest.raises(RetryHorizonPassed, match=f"entry {part.id} .* not merged yet") as refused:
+        await asked_late(late, part)
+    assert not isinstance(refused.value, NeverApplied)
+    await late.world.clock.advance(1)
+    await late.merge()
+    with pytest.raises(NeverApplied, match=f"entry {part.id} of 'counter'") as never:
+        await asked_late(late, replace(part, shard=None))
+    assert never.value.entry == part
+    assert never.value.entry is not None
+    assert whole_of(never.value.entry).shard == 0
+    with pytest.raises(InvalidEntry, match="never written again"):
+        await asked_late(late, replace(part, parts=""))

@@ -3,15 +3,24 @@
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from support.archiving import ArchivedWorld, archived_settings
+from support.combined import combined
 from support.compacting import SETTLE
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.core.entry import Item, entry_id
-from ledger.core.errors import AmountOverflow, InvalidEntry, InvalidInput, StateConflict
+from ledger.core.entry import Item, entry_id, entry_item
+from ledger.core.errors import (
+    AmountOverflow,
+    DamagedItem,
+    InvalidEntry,
+    InvalidInput,
+    StateConflict,
+)
 from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.parts import expanded
 from ledger.core.values import Entry
 
 
@@ -188,3 +197,112 @@ def hints_in(world: ArchivedWorld) -> list[Item]:
     """Return the hints that the home region shows."""
     items = world.world.regions.replicas[HOME].table.items()
     return [item for item in items if item["pk"]["S"] in HINT_PARTITIONS]
+
+
+def put(world: ArchivedWorld, *changes: int, **said: Any) -> Entry:
+    """Put an item that changes share into the home region's table; return it."""
+    made = combined(world.world.clock.now(), *changes, **said)
+    world.world.regions.put(HOME, entry_item(made))
+    return made
+
+
+@pytest.mark.parametrize("merged", [0, 1, 3])
+async def test_each_of_several_changes_of_an_item_is_reversed_on_its_own(merged: int) -> None:
+    """In the table, named by the net, in the archive alone; once, also after it is merged."""
+    world = ArchivedWorld(shards={"counter": 2})
+    item = put(world, 5, -1, 8, suffix=7, shard=1)
+    await world.world.clock.advance(1)
+    world.replicate()
+    if merged:
+        await world.merge(passes=merged)
+    assert bool(world.world.shown(HOME, "~1~counter").entries) == (merged < 3)
+    async with world.ledger(HOME) as ledger:
+        parts = [one async for one in ledger.history("counter")]
+        reversals = [await ledger.reverse(parts[place], note="returned") for place in (0, 2)]
+        assert [one.change for one in reversals] == [-5, -8]
+        assert [one.reverses for one in reversals] == [f"{item.id}.000", f"{item.id}.002"]
+        assert (await ledger.total("counter", max_age=0)).value == -1
+        for _ in range(2):
+            for part, reversal in zip(parts[::2], reversals, strict=True):
+                again = await ledger.reverse(part)
+                assert (again, again.repeated) == (reversal, True)
+            with pytest.raises(StateConflict, match="was reversed before"):
+                await ledger.reverse(parts[0], note="other")
+            with pytest.raises(StateConflict, match=f"the reversal of {item.id}.000"):
+                await ledger.reverse(reversals[0])
+            await world.merge()
+        assert not world.world.shown(HOME, "~1~counter").entries
+        assert (await ledger.total("counter", max_age=0)).value == -1
+        assert [one async for one in ledger.history("counter")] == [*parts, *reversals]
+        assert (await ledger.reverse(replace(parts[1], shard=None))).change == 1
+        assert (await ledger.total("counter", max_age=0)).value == 0
+
+
+@pytest.mark.parametrize("merged", [0, 1, 3])
+async def test_of_an_item_with_several_changes_one_is_named(merged: int) -> None:
+    """Its own id, and a place that it has not, reverse nothing."""
+    world = ArchivedWorld()
+    item = put(world, 5, -1, 8)
+    await world.world.clock.advance(1)
+    world.replicate()
+    if merged:
+        await world.merge(passes=merged)
+    async with world.ledger(HOME) as ledger:
+        with pytest.raises(InvalidEntry) as refused:
+            await ledger.reverse(replace(item, parts=""))
+        names = f"{item.id}.000 to {item.id}.002"
+        assert (
+            str(refused.value) == f"entry {item.id} of 'counter' has 3 changes: name one, {names}"
+        )
+        for place, said in {
+            ".003": f"has no entry {item.id}.003 in {HOME}",
+            ".999": "has no entry",
+            ".3": "an id that the ledger did not make",
+            ".1000": "an id that the ledger did not make",
+        }.items():
+            with pytest.raises(InvalidInput, match=said):
+                await ledger.reverse(replace(item, id=item.id + place, parts=""))
+        assert (await ledger.total("counter", max_age=0)).value == 12
+        assert len([one async for one in ledger.history("counter")]) == 3
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_what_keeps_no_changes_is_reversed_whole(*, merged: bool) -> None:
+    """An entry that an earlier release combined has one amount, and no places."""
+    world = ArchivedWorld()
+    item = replace(put(world, 5, -1, 8), parts="")
+    world.world.regions.put(HOME, entry_item(item))
+    world.replicate()
+    if merged:
+        await world.merge()
+    async with world.ledger(HOME) as ledger:
+        with pytest.raises(StateConflict, match=f"no entry {item.id}.000"):
+            await ledger.reverse(replace(item, id=f"{item.id}.000"))
+        reversal = await ledger.reverse(item)
+        assert reversal.change == -12
+        assert (reversal.count, reversal.reverses) == (1, item.id)
+        assert (await ledger.total("counter", max_age=0)).value == 0
+
+
+async def test_a_part_that_regions_show_differently_is_not_reversed_yet() -> None:
+    """The same sum of other changes is another item."""
+    world = ArchivedWorld()
+    item = put(world, 5, 7)
+    part = expanded(item)[0]
+    world.world.regions.put(WEST, entry_item(replace(item, parts="6 6")))
+    async with world.ledger(HOME) as ledger:
+        with pytest.raises(StateConflict, match=f"not shown alike by {WEST}, {SOUTH} yet"):
+            await ledger.reverse(part)
+        world.replicate()
+        assert (await ledger.reverse(part)).reverses == part.id
+
+
+async def test_a_change_of_an_item_that_does_not_add_up_is_not_reversed() -> None:
+    """Which of its amounts is wrong is not known."""
+    world = ArchivedWorld()
+    item = replace(put(world, 5, 7), change=Decimal(13))
+    world.world.regions.put(HOME, entry_item(item))
+    world.replicate()
+    async with world.ledger(HOME) as ledger:
+        with pytest.raises(DamagedItem, match="add up to 13, got '5 7'"):
+            await ledger.reverse(replace(item, id=f"{item.id}.000", parts=""))

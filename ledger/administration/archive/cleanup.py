@@ -50,6 +50,7 @@ async def erase_notes(
     it after an interruption, because some places may still have them.
 
     Raises:
+        InvalidInput: one has no id of ours, or shares its item with others, which have no notes.
         StateConflict: one is not in the archive, or still in the table, which would archive it
             again; nothing was erased.
         ArchiveError: a place did not do it.
@@ -68,6 +69,10 @@ async def erase_notes(
 async def _found(
     store: Store, places: ReplicatedPlace, counter: str, entry: str, shards: int
 ) -> tuple[str, ArchivedPage, Line]:
+    if ids.split(entry)[1] is not None:
+        raise InvalidInput(
+            f"entry {entry} shares its item with others: such entries have no notes to erase"
+        )
     if ids.parse(entry) is None:
         raise InvalidInput(f"{entry!r} is not the id of an entry of the ledger")
     at, reader = microseconds(entry), ArchiveReader(places)

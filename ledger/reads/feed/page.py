@@ -11,7 +11,7 @@ from ledger.core.parts import expanded
 from ledger.core.values import Entry
 
 LIMIT_MAX = 1_000
-"""Entries of a page, beside the rest of the last item's."""
+"""Entries that a page may be asked for; those of its last item are all in it."""
 BYTES_MAX = 1_000_000
 """A page ends with the entry by which it has so many bytes as JSON, so that none costs much."""
 _OTHER_BYTES = 300
@@ -22,7 +22,8 @@ _OTHER_BYTES = 300
 class FeedPage:
     """Entries in the order in which they reached the region, and the cursor of what follows.
 
-    `more` says that there may be more now: ask again at once.
+    Entries that share an item (`ID.000`, `ID.001`, ...) are in one page, which may have more than
+    were asked for by up to 999. `more` says that there may be more now: ask again at once.
     """
 
     entries: tuple[Entry, ...]
@@ -32,7 +33,7 @@ class FeedPage:
 
 @dataclass(slots=True)
 class FillingPage:
-    """A page while it is filled, up to a number of entries, and of bytes."""
+    """A page while it is filled, until it has a number of entries, or of bytes."""
 
     limit: int
     entries: list[Entry] = field(default_factory=list)

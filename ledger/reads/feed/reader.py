@@ -57,7 +57,7 @@ class Feed:
     ) -> FeedPage:
         """Return the wanted entries that arrived after a cursor, or since a time.
 
-        It has `limit` of them at most, and ends sooner once it has `BYTES_MAX` bytes.
+        It ends with the item by which it has `limit` entries, or `BYTES_MAX` bytes.
 
         Raises:
             InvalidInput: a bound breaks a rule; or cursor and time are given; or it is a cursor of

@@ -24,7 +24,7 @@ from ledger.settings.live import LiveSettings
 LISTING_SECONDS = 10.0
 """How long a listing of the shards holds."""
 KEPT_MAX = 20_000
-"""Entries kept; some 20 MB."""
+"""Items kept; some 20 MB."""
 PAGES_MAX = 1_000
 
 

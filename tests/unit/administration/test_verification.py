@@ -279,3 +279,48 @@ async def test_the_suspects_of_a_collection_are_bounded() -> None:
     found = await found_in(world, "c")
     assert len(found) == SUSPECTS_MAX + 2
     assert "7 more items look wrong" in found[-2].text
+
+
+def shared(parts: str = "5 -1 8", *, change: int = 12, age: timedelta = AGE) -> Item:
+    """Return an item that three changes share."""
+    id_ = str(id_of(1, age=age))
+    return entry_item(Entry("c", id_, Decimal(change), HOME, count=3, parts=parts))
+
+
+async def test_changes_that_share_an_item_are_in_order() -> None:
+    """Alike in all regions, or young and not everywhere yet."""
+    world = three_regions()
+    put(world, shared())
+    put(world, shared(age=timedelta(0)), WEST)
+    assert await found_in(world, "c") == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [shared(change=13), shared("5 -1  8"), shared("5 7"), {**shared(), "parts": {"N": "5"}}],
+)
+@pytest.mark.parametrize("age", [AGE, timedelta(0)])
+async def test_changes_that_do_not_add_up_are_named(wrong: Item, age: timedelta) -> None:
+    """With the item and the region; also of one that is young."""
+    world = three_regions()
+    right = shared(age=age)
+    put(world, right)
+    put(world, {**wrong, "sk": right["sk"]}, WEST)
+    [found] = await found_in(world, "c")
+    assert brief([found]) == [("damaged", (WEST,))]
+    assert found.sort_key == right["sk"]["S"]
+    assert found.is_damage
+    assert "parts must be" in found.text
+
+
+async def test_other_changes_of_one_sum_differ() -> None:
+    """Totals are alike, histories are not."""
+    world = three_regions()
+    put(world, shared(), HOME, WEST)
+    put(world, shared("5 -2 9"), SOUTH)
+    [found] = await found_in(world, "c")
+    assert brief([found]) == [("differs", REGIONS)]
+    assert found.text == (
+        "older than settle, and different: parts:"
+        f" {HOME} '5 -1 8', {WEST} '5 -1 8', {SOUTH} '5 -2 9'"
+    )

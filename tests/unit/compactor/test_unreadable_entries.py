@@ -20,6 +20,9 @@ UNREADABLE = [
     ("region", {"N": "1"}),
     ("note", {"N": "1"}),
     ("reverses", {"N": "1"}),
+    ("parts", {"N": "7"}),
+    ("parts", {"S": "6"}),
+    ("parts", {"S": "3 4"}),
 ]
 ARCHIVED: dict[str, Any] = {"archive": ["s3://one/ledger"]}
 DATED: dict[str, Any] = {"periods": {"*": {"zone": "UTC", "effective": True}}}

@@ -3,6 +3,9 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strategies import entry_ids
 
 from ledger.core import ids
 from ledger.core.entry import entry_id
@@ -135,3 +138,51 @@ def test_sort_keys_made_together_rise_and_differ() -> None:
     assert keys == [ids.sort_key(at, suffix) for suffix in (5, 7, 9)]
     assert [ids.suffix_in(key) for key in keys] == [5, 7, 9]
     assert ids.sort_keys(at, 0, 0) == []
+
+
+def test_the_ids_of_changes_that_share_an_item_sort_between_its_own_and_the_next() -> None:
+    """As text and as UTF-8, which is DynamoDB's order, in the order of their places."""
+    following = ids.sort_key(AT, ids.suffix_in(KEY) + 1)
+    parts = [ids.part_id(KEY, place) for place in (0, 1, 2, 10, 99, 100, 999)]
+    inorder = [KEY, *parts, following]
+    assert parts[:2] == [f"{KEY}.000", f"{KEY}.001"]
+    assert sorted({*inorder}) == inorder
+    assert sorted({*inorder}, key=str.encode) == inorder
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEY,
+        "",
+        "a458fc3d",
+        "a458fc3d.007",
+        "~net#0001",
+        f"{KEY}.",
+        f"{KEY}.7",
+        f"{KEY}.07",
+        f"{KEY}.1000",
+        f"{KEY}.-07",
+        f"{KEY}.007\n",
+        f"{KEY} .007",
+        f"{KEY}#007",
+        f"{KEY}.007.007",
+        f"{KEY}.\u0660\u0660\u0667",
+        f"{KEY[:-1]}.007",
+        f"{KEY.upper()}.007",
+        f"{KEY.replace('-11-', '-13-')}.007",
+    ],
+)
+def test_other_texts_name_no_place(text: str) -> None:
+    """An id of its own, or of another writer, stays as it is."""
+    assert ids.split(text) == (text, None)
+    assert ids.parse_named(text) == ids.parse(text)
+
+
+@given(item=entry_ids(), place=st.integers(0, 999))
+def test_property_an_item_and_a_place_are_what_a_part_names(item: EntryId, place: int) -> None:
+    """And the id of the part is no sort key of ours, so it is taken for no item."""
+    part = ids.part_id(str(item), place)
+    assert ids.split(part) == (str(item), place)
+    assert ids.parse_named(part) == item
+    assert ids.parse(part) is None

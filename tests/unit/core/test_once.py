@@ -6,7 +6,7 @@ import pytest
 
 from ledger.core import once
 from ledger.core.entry import Item, entry_item
-from ledger.core.ids import EntryId
+from ledger.core.ids import EntryId, part_id
 from ledger.core.reconciliation import corrected, corrected_by
 from ledger.core.values import Entry
 from ledger.testing.clock import START
@@ -41,6 +41,20 @@ def test_a_record_leads_to_its_entry(shard: int) -> None:
     assert once.leads_to(record, (item["pk"]["S"], item["sk"]["S"]))
     assert not once.leads_to(record, ("c", REVERSED))
     assert not once.leads_to(None, ("c", REVERSED))
+
+
+def test_each_change_of_an_item_has_a_reversal_of_its_own() -> None:
+    """The record of one lies under its id, and leads to no other's."""
+    found = list[tuple[Item, Item]]()
+    for place in range(2):
+        part = part_id(REVERSED, place)
+        key = once.reversal_key("c", part)
+        id_ = str(EntryId(9, once.suffix_of(key)))
+        item = entry_item(Entry("c", id_, Decimal(-3), "r", reverses=part))
+        assert once.record_key(item) == key == ("~reverse~c", part)
+        found.append((item, once.record_of(item)))
+    assert [once.entry_in(record) for _, record in found] == [item for item, _ in found]
+    assert not once.leads_to(found[0][1], ("c", found[1][0]["sk"]["S"]))
 
 
 def test_the_record_of_a_count_leads_to_its_correction() -> None:

@@ -28,6 +28,17 @@ def test_each_entry_has_a_key_of_its_own() -> None:
     assert own_keys(2**128 + 15, 2) == [f"{1:032x}", f"{15:032x}"]
 
 
+def test_of_an_item_with_parts_each_amount_is_proved() -> None:
+    """Others with the same sum are another item."""
+    parts = "5 -1 3.5"
+    suffix = own_suffix("stock", KEY, Decimal("7.5"), 3, parts)
+    whole = replace(MADE, id=ids.sort_key(START, suffix), parts=parts)
+    assert is_proved(whole)
+    assert not is_proved(replace(whole, parts="5 -2 4.5"))
+    assert not is_proved(replace(whole, parts=""))
+    assert not is_proved(replace(MADE, parts=parts))
+
+
 def test_who_knows_the_key_is_the_writer() -> None:
     """Of a key that was made, and of one that its caller chose, in either spelling."""
     assert is_proved(MADE)

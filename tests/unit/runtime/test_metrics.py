@@ -16,7 +16,7 @@ from ledger.runtime.metrics import Metrics, program_registry
 from ledger.testing import MemoryGlobalTable
 
 LEDGER_NAMES = {
-    "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries",
+    "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries", "ledger_parts",
     "ledger_queued_entries", "ledger_cache_hits_total",
     "ledger_cache_misses_total", "ledger_cache_shared_total", "ledger_cache_age_seconds",
     "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",

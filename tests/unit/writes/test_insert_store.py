@@ -7,10 +7,11 @@ from itertools import count
 
 import anyio
 import pytest
+from support.combined import combined
 from support.ledgers import HOME, changes, make_ledger, make_writer
 from support.sharing import sharing
 
-from ledger.core.entry import Item
+from ledger.core.entry import Item, entry_item
 from ledger.core.errors import (
     AccessDenied,
     KeyConflict,
@@ -194,6 +195,18 @@ async def test_a_batch_tells_what_became_of_each() -> None:
     assert (outcome.unprocessed, outcome.unknown) == ((3,), (0, 1, 4, 5))
     assert outcome.cause == "another change exists under its key"
     assert sorted(item["sk"]["S"] for item in store.table.items()) == [*"01246"]
+
+
+async def test_of_an_item_that_changes_share_each_is_compared() -> None:
+    """A repeat finds it as it was put; other changes of the same sum are in its way."""
+    store = StrictStore()
+    mine = Put(entry_item(combined(START, 5, -1, 8)))
+    for _ in range(2):
+        assert await InsertStore(store).write_batch([mine]) == BatchOutcome()
+    assert store.table.get(mine.key) == mine.item
+    other = Put(entry_item(combined(START, 5, -2, 9)))
+    outcome = await InsertStore(store).write_batch([other])
+    assert (outcome.unknown, outcome.cause) == ((0,), "another change exists under its key")
 
 
 @pytest.mark.parametrize(

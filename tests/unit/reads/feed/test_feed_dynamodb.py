@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from support.combined import combined
 
+from ledger.core.entry import entry_item
 from ledger.core.errors import AccessDenied, FeedBehind, InvalidInput, StoreError, Unreachable
+from ledger.core.parts import expanded
 from ledger.reads.feed import dynamodb
 from ledger.reads.feed.dynamodb import DynamoStream
 from ledger.reads.feed.port import FIRST, OLDEST, Shard
@@ -103,6 +106,17 @@ async def test_entries_come_with_their_numbers_and_reading_goes_on() -> None:
     assert [what for what, _ in client.asked] == ["iterator", "records", "records", "records"]
     assert client.asked[0][1]["ShardIteratorType"] == "TRIM_HORIZON"
     assert [one["ShardIterator"] for _, one in client.asked[1:]] == ["i1", "next", "later"]
+
+
+async def test_what_changes_share_is_one_record() -> None:
+    """With one number; each of its changes is an entry of a page; what does not add up is none."""
+    whole = entry_item(combined(AT, 5, -1, counter="a"))
+    records = [record(number, {"N": "2"}) for number in (7, 8, 9)]
+    records[1]["dynamodb"]["NewImage"] = whole
+    records[2]["dynamodb"]["NewImage"] = {**whole, "parts": {"S": "5 -2"}}
+    read = await stream_of(Client({"Records": records})).read("s0", OLDEST)
+    assert ([arrival.number for arrival in read.arrivals], read.upto) == ([7, 8], 9)
+    assert [part.change for part in expanded(read.arrivals[1].entry)] == [5, -1]
 
 
 async def test_an_iterator_that_expired_is_replaced() -> None:

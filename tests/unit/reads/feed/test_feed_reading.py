@@ -1,18 +1,21 @@
 """Pages of the feed: cursors, listings that are late, and times."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.combined import combined
 
+from ledger.core.entry import entry_item
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.reads.feed.cursors import END, of_text, to_text
 from ledger.reads.feed.memory import MemoryStream
-from ledger.reads.feed.page import FeedPage
+from ledger.reads.feed.page import FeedPage, FillingPage
 from ledger.reads.feed.port import FIRST, OLDEST, ShardRead
 from ledger.reads.feed.reader import Feed
 from ledger.reads.feed.selection import FeedSelection
 from ledger.reads.feed.stream_access import SharedStream
 from ledger.testing import ManualClock, MemoryGlobalTable
+from ledger.testing.clock import START
 
 HOUR = 3600
 ALL = FeedSelection()
@@ -33,6 +36,11 @@ class World:
         change = {"N": str(self.put_so_far)}
         item = {"pk": {"S": "a"}, "sk": {"S": id_}, "change": change, "note": {"S": note}}
         self.stream.changed(("a", id_), None, item)
+
+    def put_together(self, *each: int, since: int = 0) -> None:
+        """Put an item that some changes share; made so many seconds later."""
+        whole = combined(START + timedelta(seconds=since), *each, counter="a")
+        self.stream.changed(("a", whole.id), None, entry_item(whole))
 
     def feed(self) -> Feed:
         """Return the feed of one more process."""
@@ -119,6 +127,33 @@ async def test_a_page_ends_after_a_megabyte() -> None:
         pages.append(await page_of(world.feed(), pages[-1]))
     found = [changes(page) for page in pages if page.entries]
     assert found == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+
+
+async def test_changes_that_share_an_item_come_in_one_page() -> None:
+    """Beyond the limit, too: a cursor stands between items, so the next page goes on behind it."""
+    world = World()
+    world.put()
+    world.put_together(10, 20, 30)
+    world.put_together(40, since=1)
+    world.put()
+    feed, after, pages = world.feed(), None, list[FeedPage]()
+    while after is None or pages[-1].more:
+        pages.append(await feed.page(ALL, after=after, since=None, limit=2))
+        after = pages[-1].cursor
+    assert [changes(page) for page in pages if page.entries] == [[1, 10, 20, 30], [40, 2]]
+    first = pages[0].entries[1]
+    assert first.id.endswith(".000")
+    assert (first.count, first.parts) == (1, "")
+    again = await world.feed().page(ALL, after=pages[0].cursor, since=None, limit=1)
+    assert changes(again) == [40]
+
+
+def test_a_page_ends_with_the_item_by_which_it_has_a_megabyte() -> None:
+    """Each change counts for itself, as each is one entry of the page."""
+    page = FillingPage(limit=1_000_000)
+    while not page.is_full:
+        page.take(combined(START, *[1] * 1_000))
+    assert len(page.entries) == 4_000
 
 
 async def test_shards_that_were_read_whole_are_not_read_again() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import DamagedItem
+from ledger.core.parts import expanded
 from ledger.reads.feed.reader import entry_in, readable_entry_in
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
@@ -66,3 +67,28 @@ def test_what_cannot_be_read_is_left_out_and_logged(caplog: pytest.LogCaptureFix
     """The feed goes on without it."""
     assert readable_entry_in(None, item(change={"S": "two"})) is None
     assert "left out of the feed" in caplog.text
+
+
+def shared(parts: str = "5 -1", *, change: str = "4", count: str = "2") -> dict[str, Any]:
+    """Return an item that two changes share."""
+    return item(change={"N": change}, count={"N": count}, parts={"S": parts})
+
+
+def test_other_changes_of_one_sum_are_new() -> None:
+    """The item that is put in place of another brings all of its changes; the same brings none."""
+    assert entry_in(shared(), shared()) is None
+    found = entry_in(shared(), shared("6 -2"))
+    assert found is not None
+    assert [part.change for part in expanded(found)] == [6, -2]
+
+
+def test_changes_that_do_not_add_up_are_left_out_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """None of them comes; what is put in their place does."""
+    wrong = shared(change="5")
+    assert readable_entry_in(None, wrong) is None
+    assert f"left out of the feed: item '{ID}' of counter 'stock'" in caplog.text
+    found = readable_entry_in(wrong, shared())
+    assert found is not None
+    assert found.change == 4
