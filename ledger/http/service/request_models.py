@@ -52,6 +52,7 @@ from ledger.http.service.query_models import (
     Name,
     Named,
     Note,
+    Parts,
     Region,
     Schema,
     short,
@@ -110,7 +111,7 @@ def entry_in(segment: str) -> str:
 
 
 def _entry_id(name: str, found: str) -> str:
-    if ids.parse(found) is None:
+    if ids.parse_named(found) is None:
         raise InvalidEntry(
             f"{name} must be the id of an entry, such as"
             f" 2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887, got {found!r:.100}"
@@ -395,6 +396,7 @@ class WrittenEntry(Body):
     note: Note | None = None
     effective: Effective | None = None
     count: Whole = Field(1, ge=1, le=COUNT_MAX)
+    parts: Parts = ""
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
     spending: None = Field(None, description="A spend is repeated by the call that made it.")
 
@@ -409,6 +411,7 @@ class WrittenEntry(Body):
             effective=self.effective,
             count=self.count,
             key=self.key,
+            parts=self.parts,
         )
 
 
