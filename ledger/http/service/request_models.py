@@ -65,7 +65,7 @@ from ledger.writes.entry_plan import Change, checked_key
 ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""
 COUNT_MAX = 1_000_000
-"""Changes that one entry to be repeated stands for: far more than a writer combines."""
+"""Changes that one entry to be repeated stands for: far more than earlier releases made one of."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*"?)+')
