@@ -24,6 +24,7 @@ numbers = st.decimals(min_value=-(10**9), max_value=10**9, places=4).map("{:f}".
 schemathesis.openapi.format("counter-id", counters)
 schemathesis.openapi.format("prefix", st.one_of(st.just(""), counters))
 schemathesis.openapi.format("entry-id", entry_ids)
+schemathesis.openapi.format("hold-id", item_ids)
 schemathesis.openapi.format("date-time", times)
 schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]))
 schemathesis.openapi.format("idempotency-key", keys)

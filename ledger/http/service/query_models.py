@@ -76,11 +76,16 @@ PREFIX_SCHEMA: Schema = {
     "pattern": rf"^(?:(?:[ -}}][ -~]*)?|[^~{_CONTROLS}][^{_CONTROLS}]{{0,255}})$",
 }
 _ENTRY_ID = rf"{_TIME}\.[0-9]{{6}}Z#[0-9a-f]{{16}}"
-ENTRY_ID_SCHEMA: Schema = {
+HOLD_ID_SCHEMA: Schema = {
     "type": "string",
+    "format": "hold-id",
+    "pattern": f"^{_ENTRY_ID}$",
+    "examples": ["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"],
+}
+ENTRY_ID_SCHEMA: Schema = {
+    **HOLD_ID_SCHEMA,
     "format": "entry-id",
     "pattern": rf"^{_ENTRY_ID}(?:\.[0-9]{{3}})?$",
-    "examples": ["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"],
 }
 """With its place, of an entry that shares its item."""
 PARTS_SCHEMA: Schema = {
