@@ -10,7 +10,8 @@ from support.shared_items import parts_of, put_shared
 
 from ledger.core.values import Entry
 from ledger.http.wire.schemas import EntryModel, FeedModel, HistoryModel, ProvedEntryModel
-from ledger.testing import MemoryGlobalTable
+from ledger.store.writes import Outcome, Unknown
+from ledger.testing import ManualClock, MemoryGlobalTable
 
 FIVE = "5 -1 8 0.25 3"
 
@@ -88,6 +89,36 @@ async def test_a_change_is_written_again_with_those_of_its_item() -> None:
         assert await service.value("stock") == "15.25"
         history = await service.http.get("/v1/counters/stock/entries")
         assert [entry["id"] for entry in history.json()["entries"]] == [one.id for one in made]
+
+
+async def test_changes_that_were_combined_are_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By what the problem of each has: they share an item, which counts once."""
+    clock = ManualClock(instant=True)
+    async with served(MemoryGlobalTable([HOME], clock=clock, combine=["stock"])) as service:
+        store = type(service.table.store())
+
+        async def write(self: Any, asked: Any) -> Outcome:
+            await stored(self, asked)
+            return Unknown("lost")
+
+        stored = store.write
+        asked = {"entries": [{"counter": "stock", "change": change} for change in ("5", "-1")]}
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "write", write)
+            told = (await service.post("/v1/entries", asked)).json()["results"]
+        lost = [entry for result in told for entry in result["problem"]["entries"]]
+        assert [(entry["change"], entry["parts"]) for entry in lost] == [
+            ("5", "5 -1"),
+            ("-1", "5 -1"),
+        ]
+        answer = await service.post("/v1/retries", {"entries": lost})
+        found = [(result["status"], result["entry"]) for result in answer.json()["results"]]
+        assert [(status, entry["id"]) for status, entry in found] == [
+            (200, entry["id"]) for entry in lost
+        ]
+        assert await service.value("stock") == "4"
 
 
 FORGED: dict[str, tuple[dict[str, Any], int, str]] = {
