@@ -11,7 +11,7 @@ from ledger.commands.options import iso_time
 from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.core.ids import suffix_of
+from ledger.core.ids import split, suffix_of
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
@@ -78,7 +78,7 @@ def history(
             is_archived = bool(live_settings(ledger).current.terms.archive)
             entries: list[Entry] = []
             async for entry in ledger.history(counter, after=bounds[0], before=bounds[1]):
-                if suffix is not None and not entry.id.endswith(f"#{suffix}"):
+                if suffix is not None and not split(entry.id)[0].endswith(f"#{suffix}"):
                     continue
                 if len(entries) == limit:
                     return now, entries, True, is_archived

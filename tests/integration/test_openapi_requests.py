@@ -11,7 +11,9 @@ from anyio import from_thread, to_thread
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from support.serving import AWAY, HOME, Served, served
+from support.strategies import any_amounts
 
+from ledger.core import amounts
 from ledger.core.errors import InvalidCounter
 from ledger.core.keys import checked_new_counter
 from ledger.core.visible import unclear_in
@@ -43,6 +45,8 @@ BETWEEN_PARAMETERS = (
     "since must not be after until",
     "at most 1,000 periods are returned",
     "budgets must be a list of different counters",  # that of the path, and those of the body
+    "was acknowledged, or read",  # the id has a place, and there are no parts
+    "of its parts",  # the change, or the id, is not one of them
 )
 """Rules between two headers, two parameters, or one and the body: OpenAPI has no words for them."""
 OF_CLOCK_OR_TABLE = (
@@ -77,6 +81,7 @@ def _formats() -> Mapping[str, st.SearchStrategy[str]]:
         "attribute": st.text(min_size=1, max_size=16).filter(str.isprintable),
         "visible": st.text(min_size=1, max_size=60).filter(lambda text: unclear_in(text) is None),
         "raise-id": st.text(min_size=1, max_size=16).filter(str.isprintable),
+        "parts": st.lists(any_amounts().map(amounts.to_text), min_size=1, max_size=3).map(" ".join),
         "feed-cursor": st.just(to_text(Cursor(f"{HOME}/memory", 10**10))),
     }
 

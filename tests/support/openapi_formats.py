@@ -15,7 +15,8 @@ NOW = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 LETTERS = "abcxyz019-_/.%?#&+ ß日"
 
 counters = st.text(alphabet=LETTERS, min_size=1, max_size=30)
-entry_ids = st.builds("2026-11-21T06:50:00.000000Z#{:016x}".format, st.integers(0, 2**64 - 1))
+item_ids = st.builds("2026-11-21T06:50:00.000000Z#{:016x}".format, st.integers(0, 2**64 - 1))
+entry_ids = st.one_of(item_ids, st.builds("{}.{:03d}".format, item_ids, st.integers(0, 999)))
 times = st.integers(1, 60).map(lambda seconds: (NOW - timedelta(seconds=seconds)).isoformat())
 keys = st.builds("01a1fcde-71d8-7{:03x}-8b1c-5f2d9e4a6b70".format, st.integers(0, 4095))
 numbers = st.decimals(min_value=-(10**9), max_value=10**9, places=4).map("{:f}".format)
@@ -23,6 +24,7 @@ numbers = st.decimals(min_value=-(10**9), max_value=10**9, places=4).map("{:f}".
 schemathesis.openapi.format("counter-id", counters)
 schemathesis.openapi.format("prefix", st.one_of(st.just(""), counters))
 schemathesis.openapi.format("entry-id", entry_ids)
+schemathesis.openapi.format("hold-id", item_ids)
 schemathesis.openapi.format("date-time", times)
 schemathesis.openapi.format("date", st.sampled_from(["2026-11-20", "2026-11-21"]))
 schemathesis.openapi.format("idempotency-key", keys)
@@ -31,6 +33,7 @@ schemathesis.openapi.format("attribute", st.text(alphabet="abcxyz019", min_size=
 schemathesis.openapi.format("visible", st.text(alphabet="abcxyz019-é", min_size=1, max_size=20))
 schemathesis.openapi.format("raise-id", st.text(alphabet="abcxyz019", min_size=1, max_size=20))
 schemathesis.openapi.format("amount", numbers)
+schemathesis.openapi.format("parts", st.lists(numbers, max_size=5).map(" ".join))
 schemathesis.openapi.format("feed-cursor", st.just(to_text(Cursor("us-east-1/memory", 10**10))))
 
 

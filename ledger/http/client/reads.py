@@ -190,6 +190,8 @@ class Reads:
     ) -> FeedPage:
         """Return entries that reached the service's region after a cursor, without waiting.
 
+        A page may have up to 999 more than `limit`: those that share the item of its last one.
+
         Raises:
             InvalidInput: over 100 `counters`.
             And as `ledger.Ledger.feed_page`.

@@ -21,6 +21,7 @@ from ledger.http.service.budget_request_models import (
 from ledger.http.service.query_models import (
     COUNTER_SCHEMA,
     ENTRY_ID_SCHEMA,
+    HOLD_ID_SCHEMA,
     KEY_SCHEMA,
     PREFER_SCHEMA,
     TIME_PATTERN,
@@ -84,6 +85,10 @@ _PATH = {
     "entry": {
         "description": "The id of an entry, percent-encoded.",
         "schema": ENTRY_ID_SCHEMA,
+    },
+    "hold": {
+        "description": "The id of the entry of a hold, percent-encoded.",
+        "schema": HOLD_ID_SCHEMA,
     },
 }
 

@@ -25,8 +25,10 @@ from pydantic import (
     field_validator,
 )
 
+from ledger.core.capacity import WRITE_UNIT_BYTES
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
+from ledger.core.parts import PARTS_MAX
 from ledger.reads.period_totals import By
 
 Schema = dict[str, JsonValue]
@@ -74,12 +76,25 @@ PREFIX_SCHEMA: Schema = {
     "pattern": rf"^(?:(?:[ -}}][ -~]*)?|[^~{_CONTROLS}][^{_CONTROLS}]{{0,255}})$",
 }
 _ENTRY_ID = rf"{_TIME}\.[0-9]{{6}}Z#[0-9a-f]{{16}}"
-ENTRY_ID_SCHEMA: Schema = {
+HOLD_ID_SCHEMA: Schema = {
     "type": "string",
-    "format": "entry-id",
+    "format": "hold-id",
     "pattern": f"^{_ENTRY_ID}$",
     "examples": ["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"],
 }
+ENTRY_ID_SCHEMA: Schema = {
+    **HOLD_ID_SCHEMA,
+    "format": "entry-id",
+    "pattern": rf"^{_ENTRY_ID}(?:\.[0-9]{{3}})?$",
+}
+"""With its place, of an entry that shares its item."""
+PARTS_SCHEMA: Schema = {
+    "type": "string",
+    "maxLength": WRITE_UNIT_BYTES,
+    "format": "parts",
+    "description": "As the problem had it, beside an `id` with a place.",
+}
+"""An item has no more bytes; `ledger.core.parts` checks it."""
 WHEN_SCHEMA: Schema = {"anyOf": [DATE_SCHEMA, TIME_SCHEMA]}
 EDGE_SCHEMA: Schema = {"anyOf": [TIME_SCHEMA, ENTRY_ID_SCHEMA]}
 REGION_SCHEMA: Schema = {
@@ -249,6 +264,7 @@ Region = Annotated[str, WithJsonSchema(REGION_SCHEMA)]
 Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, name="attribute"))]
 CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
+Parts = Annotated[str, Field(max_length=WRITE_UNIT_BYTES), WithJsonSchema(PARTS_SCHEMA)]
 Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]
 
 
@@ -353,7 +369,13 @@ class FeedQuery(Asked):
     since: Since | None = Field(
         None, description="Without `after`: what arrived from this time on; else all of a day."
     )
-    limit: int = Field(100, ge=1, le=PAGE_MAX)
+    limit: int = Field(
+        100,
+        ge=1,
+        le=PAGE_MAX,
+        description=f"Entries of a page, beside the rest of those that share the last one's item:"
+        f" fewer than {PARTS_MAX:,}.",
+    )
     wait: float = Field(
         0.0, ge=0, le=60, description="Seconds to wait for an entry, if there is none yet."
     )

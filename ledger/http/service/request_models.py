@@ -52,6 +52,7 @@ from ledger.http.service.query_models import (
     Name,
     Named,
     Note,
+    Parts,
     Region,
     Schema,
     short,
@@ -64,7 +65,7 @@ from ledger.writes.entry_plan import Change, checked_key
 ENTRIES_MAX = 1_000
 """Entries of one request that each have an outcome of their own."""
 COUNT_MAX = 1_000_000
-"""Changes that one entry to be repeated stands for: far more than a writer combines."""
+"""Changes that one entry to be repeated stands for: far more than earlier releases made one of."""
 WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*"?)+')
@@ -110,7 +111,7 @@ def entry_in(segment: str) -> str:
 
 
 def _entry_id(name: str, found: str) -> str:
-    if ids.parse(found) is None:
+    if ids.parse_named(found) is None:
         raise InvalidEntry(
             f"{name} must be the id of an entry, such as"
             f" 2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887, got {found!r:.100}"
@@ -395,6 +396,7 @@ class WrittenEntry(Body):
     note: Note | None = None
     effective: Effective | None = None
     count: Whole = Field(1, ge=1, le=COUNT_MAX)
+    parts: Parts = ""
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
     spending: None = Field(None, description="A spend is repeated by the call that made it.")
 
@@ -409,6 +411,7 @@ class WrittenEntry(Body):
             effective=self.effective,
             count=self.count,
             key=self.key,
+            parts=self.parts,
         )
 
 

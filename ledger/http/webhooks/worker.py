@@ -42,7 +42,8 @@ from ledger.watches.watcher import read_watch_states
 
 LEASE = "webhooks"
 PAGE_MAX = 100
-"""Entries of a page: what a worker that dies may send again, and what it holds in memory."""
+"""Entries of a page, beside the rest of the last item's, fewer than 1,000: what a worker that dies
+may send again, and what it holds in memory."""
 AT_ONCE = 8
 """Counters of a page whose events are sent at the same time; those of one go in order."""
 POLL_SECONDS = 1.0

@@ -267,8 +267,9 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "Not known whether the change was made",
             "The change may or may not be in the table. Repeat the request if `retryable` is true;"
-            " else send `entries`, each with its `key`, to `POST /v1/retries`. Either counts the"
-            " change once, until the retry horizon (5 minutes by default) has passed.",
+            " else send `entries`, each with its `key`, and `parts` if it has any, to `POST"
+            " /v1/retries`. Either counts the change once, until the retry horizon (5 minutes by"
+            " default) has passed.",
         ),
         errors.NotSent: Kind(
             "not-sent",

@@ -53,14 +53,33 @@ class EntryModel(ValueModel[Entry]):
     """One change of one counter."""
 
     counter: str
-    id: str = Field(description="Time and 64 bits that tell changes apart; entries sort by it.")
+    id: str = Field(
+        description="Time and 64 bits that tell changes apart, with `.` and three digits where"
+        " several share an item; entries sort by it."
+    )
     change: Amount
     region: str | None
     note: str | None
     effective: Date | None = Field(description="A date.")
-    count: int = Field(description="How many changes it stands for, if it is combined.")
+    count: int = Field(
+        description="How many changes it stands for, if another tool, or an earlier release, made"
+        " one of several."
+    )
     reverses: str | None = Field(description="The id of the entry that it takes back.")
     spending: SpendingModel | None
+    parts: str = Field(
+        "",
+        description="The amounts of all changes that share its item, with spaces between: where the"
+        " item may be written again, by `POST /v1/retries`.",
+    )
+
+    @classmethod
+    def fields_of(cls, value: Entry) -> Fields:
+        """Return an entry's members, with `parts` if it has any."""
+        members = super().fields_of(value)
+        if not value.parts:
+            del members["parts"]
+        return members
 
 
 class ProvedEntryModel(EntryModel):

@@ -12,11 +12,9 @@ at most.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol
-
-import anyio.lowlevel
 
 from ledger.core.errors import LedgerError, StoreError
 from ledger.reads.feed.cursors import behind, unknown_record
@@ -24,6 +22,7 @@ from ledger.reads.feed.port import FIRST, Arrival, Shard, ShardListing, ShardRea
 from ledger.reads.feed.reader import readable_entry_in
 from ledger.runtime.aws_session import open_session
 from ledger.runtime.foreign import FOREIGN, error_code
+from ledger.runtime.tasks import in_portions
 from ledger.settings import Settings
 from ledger.store.dynamodb.apart import STREAM, check_apart
 from ledger.store.dynamodb.connect import client_options
@@ -33,6 +32,8 @@ PAGES_MAX = 1_000
 ITERATORS_MAX = 2_000
 RECORDS_MAX = 500
 """Of a page: twice as many, which a page may have, take so long to decode that others wait."""
+RECORDS_AT_ONCE = 32
+"""Records that are looked at in one turn of the event loop: each may have hundreds of changes."""
 SDK_TRIES_MAX = 4
 DIGITS_MIN = 21
 """Of a sequence number, by the API reference."""
@@ -109,14 +110,14 @@ class DynamoStream:
                     raise
                 answer = await self._records(await self._iterator(shard, after))
         records = answer["Records"]
-        await anyio.lowlevel.checkpoint()  # to decode them took long, and so does what follows
+        arrivals = await in_portions(_arrivals(records))
         upto = int(records[-1]["dynamodb"]["SequenceNumber"]) if records else None
         following = answer.get("NextShardIterator")
         if following:
             self._iterators[shard, after if upto is None else upto] = following
             while len(self._iterators) > ITERATORS_MAX:
                 self._iterators.popitem(last=False)
-        return ShardRead(list(_arrivals(records)), upto, is_closed=not following)
+        return ShardRead(arrivals, upto, is_closed=not following)
 
     async def _newest(self) -> str:
         streams: list[Mapping[str, Any]] = []
@@ -169,13 +170,18 @@ class DynamoStream:
             raise from_botocore(error, region=self._region, table=self._table) from error
 
 
-def _arrivals(records: Sequence[Mapping[str, Any]]) -> Iterator[Arrival]:
-    for record in records:
+def _arrivals(records: Sequence[Mapping[str, Any]]) -> Generator[None, None, list[Arrival]]:
+    """Return what records bring; others go on between portions, since to decode them took long."""
+    found: list[Arrival] = []
+    for place, record in enumerate(records):
+        if place % RECORDS_AT_ONCE == 0:
+            yield
         fields = record["dynamodb"]
         entry = readable_entry_in(fields.get("OldImage"), fields.get("NewImage"))
         if entry is not None:
             number, at = int(fields["SequenceNumber"]), fields["ApproximateCreationDateTime"]
-            yield Arrival(number, at, entry)
+            found.append(Arrival(number, at, entry))
+    return found
 
 
 @asynccontextmanager

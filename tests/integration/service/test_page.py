@@ -243,6 +243,30 @@ def test_what_was_merged_or_not_read_is_said(regions: ServedRegions, tab: Watche
     expect(page.get_by_text("all the same")).to_have_count(0)
 
 
+def test_changes_that_share_an_item_hide_no_merged_entry(
+    regions: ServedRegions, tab: Watched
+) -> None:
+    """The total counts their item once, so what was merged before is not said by their number."""
+    regions.write("shared", "5")
+
+    def shared(route: "Route") -> None:
+        fields = route.fetch().json()
+        if "/entries" in route.request.url:
+            fields["entries"] = [
+                {**entry, "id": f"{entry['id']}.00{place}"}
+                for entry in fields["entries"]
+                for place in range(3)
+            ]
+        else:
+            fields |= {"entries": 1, "merged": 41}
+        route.fulfill(json=fields)
+
+    tab.page.route(re.compile(r"/v1/counters/shared(\?|/entries)"), shared)
+    tab.go(counter_url(regions.home, "shared"))
+    text = "41 older entries are merged: their sum is the opening balance"
+    expect(tab.page.get_by_text(text)).to_be_visible()
+
+
 def test_away_from_home_nothing_is_reversed(regions: ServedRegions, tab: Watched) -> None:
     """The page of another region says where to go."""
     regions.write("far", "1", away=True)

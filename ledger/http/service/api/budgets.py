@@ -101,7 +101,7 @@ async def hold(request: Request) -> Response:
     return _spent(request, budgets, outcome, body)
 
 
-@router.post("/holds/{entry}/settle", openapi_extra=written(SettleBody, "Entry"))
+@router.post("/holds/{hold}/settle", openapi_extra=written(SettleBody, "Entry"))
 async def settle(request: Request) -> Response:
     """Settle a hold for what it came to, once: 201, and 200 when it is repeated.
 
@@ -113,7 +113,7 @@ async def settle(request: Request) -> Response:
     return _made(request, outcome)
 
 
-@router.post("/holds/{entry}/void", openapi_extra=written(VoidBody, "Entry"))
+@router.post("/holds/{hold}/void", openapi_extra=written(VoidBody, "Entry"))
 async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await read_json_body(request, _VOID, "write")
@@ -121,7 +121,7 @@ async def void(request: Request) -> Response:
     return _made(request, outcome)
 
 
-@router.post("/holds/{entry}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
+@router.post("/holds/{hold}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
 async def extend(request: Request) -> Response:
     """Let a hold expire later.
 
@@ -198,7 +198,7 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     """Return the hold whose entry the path names, of whose budgets the token must have each."""
     context: Context = allow(request, "write", body.counter)
     region = checked_region(body.region, live_settings(context.ledger).current.home_first)
-    id_ = entry_in(request.path_params["entry"])
+    id_ = entry_in(request.path_params["hold"])
     entry = checked_hold(Entry(body.counter, id_, _NOTHING, region))
     with reading(for_change(request)):
         known = await budget_parts(context.ledger).holder.known(entry)

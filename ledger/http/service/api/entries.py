@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
 from ledger.core.own_keys import is_proved
+from ledger.core.parts import whole_of
 from ledger.core.values import Entry
 from ledger.http.service.answers import CallRefused, Spoken, answer
 from ledger.http.service.api.bodies import let_others_go_on, read_json_body
@@ -48,8 +49,10 @@ NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""
 ENTRIES_AT_ONCE = 256
 """Entries of one request that are under way together; they share batches with all others."""
-PROOFS_AT_ONCE = 64
-"""Entries of a retry whose proofs are checked in one turn of the event loop."""
+PROOFS_AT_ONCE = 16
+"""Entries of a retry whose proofs are checked in one turn of the event loop: with the most parts
+one takes a millisecond.
+"""
 _NOTHING = Decimal(0)
 
 _ENTRY = TypeAdapter(EntryBody)
@@ -108,7 +111,8 @@ async def retry(request: Request) -> Response:
     """Write the entries of an `outcome-unknown` problem again, under the same ids.
 
     Each counts once afterwards, whether the first attempt was applied or not. An entry comes with
-    its `key`, which only its writer knows; else nothing is written.
+    its `key`, which only its writer knows, and with its `parts`, if it has any; else nothing is
+    written. All changes that share its item are written with it.
     """
     body = await read_json_body(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
@@ -235,7 +239,7 @@ def _all_proved(entries: Iterable[Entry]) -> Generator[None, None, list[Entry]]:
     """Return entries that their writer repeats; others go on between portions.
 
     Raises:
-        Refused: as `_proved`.
+        InvalidEntry, Refused: as `_proved`.
     """
     proved: list[Entry] = []
     for entry in entries:
@@ -249,9 +253,10 @@ def _proved(entry: Entry) -> Entry:
     """Return an entry that its writer repeats.
 
     Raises:
+        InvalidEntry: it is not one of its parts, or a part without them.
         Refused: its key shows no such thing.
     """
-    if is_proved(entry):
+    if is_proved(whole_of(entry)):
         return entry
     raise CallRefused(
         NOT_PROVED, f"entry {entry.id!r:.100} of {entry.counter!r:.100} has another key"

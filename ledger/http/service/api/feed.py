@@ -30,8 +30,9 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     """Return entries that reached this region after a cursor, and the cursor of what follows.
 
     Keep `next` once the entries are dealt with. A page has `limit` of them at most, and fewer once
-    they have a megabyte. Each entry that reaches the region, late or merged
-    since, is in one page of those that follow each other; one page may be asked for again. With
+    they have a megabyte; but those that share an item are in one page. Each entry that reaches the
+    region, late or merged since, is in one page of those that follow each other; one page may be
+    asked for again. With
     `wait` the answer comes as soon as there is an entry, or after so many seconds without any (or
     those of `Prefer: wait`, if fewer); it looks each second, and each look counts against the
     caller's rate. A cursor that is older than 23 hours, or of another region, is a 410; one of a

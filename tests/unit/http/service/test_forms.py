@@ -14,7 +14,6 @@ from support.serving import served
 from support.tiers import with_slow
 
 from ledger.budgets.amount_rules import checked_amount
-from ledger.core import ids
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import time_of_key
@@ -30,6 +29,7 @@ from ledger.http.service.request_models import (
     bound,
     counter_in,
     edge,
+    entry_in,
     key_of,
     moment,
     wait_of,
@@ -38,6 +38,7 @@ from ledger.writes.entry_plan import checked_key
 
 _prefix = TypeAdapter(query_models.Prefix)
 TIME = "2026-11-21T06:50:00Z"
+ENTRY_ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 
 
 def _key(text: str) -> object:
@@ -54,7 +55,7 @@ def _budget(text: str) -> object:
 
 
 def _id(text: str) -> object:
-    assert ids.parse(text) is not None
+    assert entry_in(quote(text)) == text
     return edge("after", text)
 
 
@@ -102,7 +103,8 @@ def test_what_a_pattern_allows_is_taken(name: str, data: st.DataObject) -> None:
         *[("addend", text) for text in ("9" * 38, f"-{'9' * 19}.{'9' * 19}", "0.001", "0.00")],
         *[("above 0", text) for text in ("10", "0.01", "1e9", "9" * 31)],
         *[("time", text) for text in (TIME, "2028-02-29T23:59:59.123456+14:00")],
-        ("entry", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"),
+        ("entry", ENTRY_ID),
+        ("entry", f"{ENTRY_ID}.007"),
         *[
             ("counter", text)
             for text in ("a", "shop/größe 42", "a" * 1024, "日" * 256, "\U0001f600" * 256)
@@ -160,7 +162,7 @@ def test_every_day_is_one(day: Any) -> None:
     "key",
     [
         *("0193a1b2-7c00-7a31-8b1c-5f2d9e4a6b70", "01JD6Q7V4N8Z4Y3T5W9X2R1P0K"),
-        "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887",
+        ENTRY_ID,
     ],
 )
 def test_a_key_that_carries_its_time_is_told_by_its_form(key: str) -> None:
@@ -168,7 +170,9 @@ def test_a_key_that_carries_its_time_is_told_by_its_form(key: str) -> None:
     pattern = query_models.TIMED_KEY["else"]["properties"]["key"]["anyOf"][1]["pattern"]  # type: ignore[index,call-overload]
     assert re.search(str(pattern), key)
     assert time_of_key(key) is not None
-    assert not re.search(str(pattern), "order-17")
+    for other in ("order-17", f"{ENTRY_ID}.007"):
+        assert not re.search(str(pattern), other)
+        assert time_of_key(other) is None
 
 
 async def test_patterns_are_such_as_every_language_reads() -> None:
@@ -221,6 +225,7 @@ NOT_OF_THE_FORM: dict[str, tuple[str, ...]] = {
     ),
     "counter": ("é" * 257,),
     "prefix": ("é" * 257,),
+    "entry": tuple(f"{ENTRY_ID}{end}" for end in (".", ".7", ".0007", ".00a", "#000")),
 }
 
 

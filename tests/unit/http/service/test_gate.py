@@ -487,9 +487,9 @@ BODIES: dict[str, Any] = {
     "/v1/budgets/{counter}": {"limit": "10"},
     "/v1/budgets/{counter}/spends": {"amount": "1"},
     "/v1/budgets/{counter}/holds": {"amount": "1", "expires": 60},
-    "/v1/holds/{entry}/settle": {"counter": "shop/a", "actual": "1"},
-    "/v1/holds/{entry}/void": {"counter": "shop/a"},
-    "/v1/holds/{entry}/extend": {"counter": "shop/a", "expires": 60},
+    "/v1/holds/{hold}/settle": {"counter": "shop/a", "actual": "1"},
+    "/v1/holds/{hold}/void": {"counter": "shop/a"},
+    "/v1/holds/{hold}/extend": {"counter": "shop/a", "expires": 60},
 }
 
 
@@ -521,9 +521,8 @@ async def test_nothing_is_done_for_a_token_that_ended_while_the_body_came(
         for verb, template in sorted(taking):
             headers = token_of(path, table, "read", "write", "reverse", "admin")
             await access.look_again()
-            url = template.format(
-                counter="shop%2Fa", entry="2026-11-21T06:50:00.000000Z%23" + "0" * 16
-            )
+            id_ = "2026-11-21T06:50:00.000000Z%23" + "0" * 16
+            url = template.format(counter="shop%2Fa", entry=id_, hold=id_)
             content = _HeldUp(orjson.dumps(BODIES[template]), end)
             answer = await service.http.request(
                 verb, url, content=content, headers={**headers, **JSON}

@@ -7,6 +7,7 @@ from typing import Any, Self
 import pytest
 from prometheus_client import CollectorRegistry
 from support.hooks import Receiver, Sending, hook_of
+from support.shared_items import put_shared
 
 from ledger.core.errors import FeedBehind, LeaseLost, StoreError
 from ledger.http.webhooks.events import HookEvent
@@ -79,6 +80,19 @@ async def test_each_entry_is_an_event_in_order() -> None:
         await worker.step()
         assert len(world.receiver.requests) == 3
         assert len({*world.receiver.ids}) == 3
+
+
+async def test_changes_that_share_an_item_are_events_of_their_own() -> None:
+    """Of one amount twice, too; all of an item are in one page, however many a page has."""
+    async with World() as world:
+        worker = world.worker()
+        await worker.step()
+        store, parts = store_here(world.home), ["7"] * (PAGE_MAX + 20)
+        made = await put_shared(store, "a", " ".join(parts), world.table.clock.now())
+        await worker.step()
+        assert [body["data"]["id"] for body in world.receiver.bodies] == [one.id for one in made]
+        assert [body["data"]["change"] for body in world.receiver.bodies] == parts
+        assert len({*world.receiver.ids}) == len(parts)
 
 
 async def test_a_worker_that_died_repeats_under_the_same_ids() -> None:

@@ -1,5 +1,6 @@
 """Errors as problems, and back."""
 
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -79,6 +80,22 @@ def test_an_unknown_outcome_keeps_its_entries() -> None:
     assert again.entries == (ENTRY,)
     assert again.together
     assert again.retryable
+
+
+@pytest.mark.parametrize("kind", [errors.OutcomeUnknown, errors.RetryHorizonPassed])
+def test_a_part_keeps_the_amounts_of_its_item(kind: type[LedgerError]) -> None:
+    """Else nobody could write the item again; no other entry has such a member."""
+    part = replace(ENTRY, id=f"{ENTRY.id}.001", note=None, effective=None, count=1, parts="7 -1.5")
+    for entry, parts in ((part, "7 -1.5"), (ENTRY, "")):
+        carried = [entry] if kind is errors.OutcomeUnknown else entry
+        name = "entries" if kind is errors.OutcomeUnknown else "entry"
+        fields = problem_of(kind("no", **{name: carried})).fields()
+        sent = fields[name][0] if name == "entries" else fields[name]
+        assert sent.get("parts", "") == parts
+        assert ("parts" in sent) == bool(parts)
+        again = getattr(error_of(ProblemModel(**fields)), name)
+        (found,) = again if name == "entries" else [again]
+        assert (found, found.parts) == (entry, parts)
 
 
 def test_a_conflict_keeps_both_changes() -> None:

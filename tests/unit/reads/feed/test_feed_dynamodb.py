@@ -1,9 +1,12 @@
 """The stream of a table over a client of DynamoDB Streams."""
 
 import logging
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from support.combined import combined
@@ -117,6 +120,30 @@ async def test_what_changes_share_is_one_record() -> None:
     read = await stream_of(Client({"Records": records})).read("s0", OLDEST)
     assert ([arrival.number for arrival in read.arrivals], read.upto) == ([7, 8], 9)
     assert [part.change for part in expanded(read.arrivals[1].entry)] == [5, -1]
+
+
+async def test_records_are_looked_at_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of items that many changes share take long: others go on between them."""
+    turn, looked = 0, Counter[int]()
+
+    def look(old: Any, new: Any) -> None:
+        assert (old, new["change"]) == (None, {"N": "2"})
+        looked[turn] += 1
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turn += 1
+
+    monkeypatch.setattr(dynamodb, "readable_entry_in", look)
+    page = {"Records": [record(number, {"N": "2"}) for number in range(dynamodb.RECORDS_MAX)]}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        assert (await stream_of(Client(page)).read("s0", OLDEST)).arrivals == []
+        tasks.cancel_scope.cancel()
+    assert looked.total() == dynamodb.RECORDS_MAX
+    assert max(looked.values()) <= dynamodb.RECORDS_AT_ONCE
 
 
 async def test_an_iterator_that_expired_is_replaced() -> None:

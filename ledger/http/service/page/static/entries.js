@@ -26,7 +26,7 @@ export async function statementSince(counter, since, {signal}) {
     lines.push({entry, balance});
     balance = add(balance, negated(entry.change));
   }
-  const older = isCut ? 0 : await mergedBefore(counter, since, total, entries.length, signal);
+  const older = isCut ? 0 : await mergedBefore(counter, since, total, itemsIn(entries), signal);
   return {lines: lines.reverse(), opening: balance, closing: total.value, total, isCut, older};
 }
 
@@ -35,6 +35,9 @@ export async function entriesOnly(counter, since, {signal}) {
   const {entries, isCut} = await entriesSince(counter, since, signal);
   return {lines: entries.map((entry) => ({entry, balance: null})), total: null, isCut, older: 0};
 }
+
+// Return in how many items entries lie: some share one, which the total counts once.
+const itemsIn = (entries) => new Set(entries.map(({id}) => id.replace(/(#[0-9a-f]{16})\.\d{3}$/, "$1"))).size;
 
 // Return how many entries were merged and are not kept: those that the total counts and no list has.
 async function mergedBefore(counter, since, total, listed, signal) {
