@@ -4,12 +4,12 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fastapi import Request
 
-from ledger.http.service.context import context_of
+from ledger.http.service.context import context_of, its_page
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
@@ -68,6 +68,26 @@ def for_fleet(request: Request) -> float:
     """
     wait = preferred(request)
     return FLEET_SECONDS_MAX if wait is None else wait
+
+
+async def read_page(
+    request: Request, seconds: float, read: Callable[[], Awaitable[Result]]
+) -> Result:
+    """Return what is read within so many seconds once fewer pages are read for the caller.
+
+    A page is whatever reads more than one total or budget: many at once would hold up all others.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+        ReadTooSlow: it is not read in time.
+        And as the read.
+    """
+
+    async def read_in_turn() -> Result:
+        async with its_page(request):
+            return await read()
+
+    return await read_within(seconds, read_in_turn())
 
 
 async def read_within(seconds: float, read: Awaitable[Result]) -> Result:

@@ -36,7 +36,7 @@ from ledger.http.service.budget_request_models import (
 from ledger.http.service.context import Context, allow, is_still_allowed, shown_to
 from ledger.http.service.openapi import asks, returns, written
 from ledger.http.service.request_models import checked_region, counter_in, entry_in
-from ledger.http.service.wait import for_change, for_total, preferred, read_within
+from ledger.http.service.wait import for_change, for_total, preferred, read_page
 from ledger.http.wire.schemas import BudgetModel
 from ledger.http.wire.values import Fields, exceeded
 from ledger.runtime.call_deadlines import reading
@@ -169,8 +169,8 @@ async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query(
     context = allow(request, "read", *asked.id)
     seconds = for_total(request)
     read = partial(_shown, context, asked=asked, seconds=seconds)
-    reads = read_each(asked.id, read, of_one=_OF_ONE_BUDGET)
-    found, errors = await read_within(seconds, reads)
+    reads = partial(read_each, asked.id, read, of_one=_OF_ONE_BUDGET)
+    found, errors = await read_page(request, seconds, reads)
     return answer({"budgets": list(found.values()), "problems": problems(errors)})
 
 

@@ -1,5 +1,6 @@
 """Endpoints that read: totals, histories, sums by period, lists of counters."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -8,7 +9,7 @@ from starlette.responses import Response
 
 from ledger.core.errors import LedgerError
 from ledger.http.service.answers import answer, page_of, problems, readable_totals
-from ledger.http.service.context import Context, allow, context_of, its_page
+from ledger.http.service.context import Context, allow, context_of
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import (
     CountersQuery,
@@ -19,7 +20,7 @@ from ledger.http.service.query_models import (
     TotalsQuery,
 )
 from ledger.http.service.request_models import bound, counter_in, edge
-from ledger.http.service.wait import for_pages, for_total, read_within
+from ledger.http.service.wait import for_pages, for_total, read_page
 from ledger.http.wire.schemas import EntryModel, ListedModel, PeriodsModel, RegionTotalModel
 from ledger.reads.history import Merged, merged_without_archive
 from ledger.reads.total import Total
@@ -52,15 +53,19 @@ async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Re
     among the problems, by its id. With `steady` all are returned, or an error.
     """
     context = allow(request, "read", *asked.id)
-    wait, errors = for_total(request), dict[str, LedgerError]()
-    if asked.steady:
-        found = await context.ledger.totals(
-            asked.id, max_age=asked.max_age, steady=True, timeout=wait
-        )
-    else:
-        found, errors = await readable_totals(
+    wait = for_total(request)
+
+    async def read() -> tuple[dict[str, Total], dict[str, LedgerError]]:
+        if asked.steady:
+            steady = context.ledger.totals(
+                asked.id, max_age=asked.max_age, steady=True, timeout=wait
+            )
+            return await steady, {}
+        return await readable_totals(
             context.ledger, asked.id, clock=context.clock, max_age=asked.max_age, wait=wait
         )
+
+    found, errors = await read_page(request, wait, read)
     return answer(
         {
             "totals": [_total(context, one) for one in found.values()],
@@ -79,7 +84,8 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
     """
     counter = counter_in(request.path_params["counter"])
     allow(request, "read", counter)
-    page, more, merged = await read_within(for_pages(request), _entries(request, counter, asked))
+    read = partial(_entries, context_of(request), counter, asked)
+    page, more, merged = await read_page(request, for_pages(request), read)
     return answer(
         {
             "entries": page,
@@ -95,7 +101,8 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
     """Return what a counter came to by hour, day or month: 1,000 periods at most."""
     counter = counter_in(request.path_params["counter"])
     context = allow(request, "read", counter)
-    found = await context.ledger.periods(
+    read = partial(
+        context.ledger.periods,
         counter,
         by=asked.by,
         since=bound("since", asked.since),
@@ -103,6 +110,7 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
         effective=asked.effective,
         timeout=for_pages(request),
     )
+    found = await read_page(request, for_pages(request), read)
     return answer(PeriodsModel.fields_of(found))
 
 
@@ -122,11 +130,8 @@ async def counters(request: Request, asked: Annotated[CountersQuery, Query()]) -
         described=asked.described,
     )
 
-    async def read() -> tuple[list[orjson.Fragment], str | None]:
-        async with its_page(request):
-            return await page_of(listed, asked.limit, fields=ListedModel.fields_of, by="counter")
-
-    page, more = await read_within(for_pages(request), read())
+    read = partial(page_of, listed, asked.limit, fields=ListedModel.fields_of, by="counter")
+    page, more = await read_page(request, for_pages(request), read)
     return answer({"counters": page, "next": more})
 
 
@@ -138,13 +143,15 @@ async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response
     all counters of the prefix, 1,000 at most.
     """
     context = allow(request, "read", asked.prefix)
-    found = await context.ledger.top(
+    read = partial(
+        context.ledger.top,
         asked.prefix,
         asked.n,
         smallest=asked.smallest,
         exact=asked.exact,
         timeout=for_pages(request),
     )
+    found = await read_page(request, for_pages(request), read)
     return answer({"counters": [ListedModel.fields_of(listed) for listed in found]})
 
 
@@ -155,15 +162,13 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
 
 
 async def _entries(
-    request: Request, counter: str, asked: HistoryQuery
+    context: Context, counter: str, asked: HistoryQuery
 ) -> tuple[list[orjson.Fragment], str | None, Merged]:
     """Return a page of entries, where the next one begins, and what is merged before them."""
-    context = context_of(request)
     entries = context.ledger.history(
         counter, after=edge("after", asked.after), before=edge("before", asked.before)
     )
-    async with its_page(request):
-        page, more = await page_of(entries, asked.limit, fields=EntryModel.fields_of, by="id")
+    page, more = await page_of(entries, asked.limit, fields=EntryModel.fields_of, by="id")
     shards = live_settings(context.ledger).current.shards_max(counter)
     merged = await merged_without_archive(store_here(context.ledger), counter, shards=shards)
     return page, more, merged

@@ -1,6 +1,7 @@
 """The service's endpoints over a ledger in memory."""
 
 import gc
+import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from support.serving import AWAY, HOME, Served, served
 
+from ledger.budgets.budget import Budget
 from ledger.core import ids, own_keys
 from ledger.core.errors import (
     AccessDenied,
@@ -537,23 +539,42 @@ async def test_a_page_of_a_history_ends_after_a_megabyte() -> None:
         assert max(sizes) < 1_500_000
 
 
-async def test_a_caller_has_a_few_pages_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others wait within their time: each takes megabytes until it is an answer."""
-    under_way = most = 0
+@pytest.mark.parametrize(
+    ("asked", "call"),
+    [
+        ("/v1/counters/stock/entries", (Ledger, "history")),
+        ("/v1/counters/stock/periods?by=day", (Ledger, "periods")),
+        ("/v1/counters?prefix=s", (Ledger, "counters")),
+        ("/v1/top?prefix=s", (Ledger, "top")),
+        ("/v1/totals?id=stock", (Ledger, "totals")),
+        ("/v1/totals?id=stock&steady=true", (Ledger, "totals")),
+        ("/v1/budgets?id=stock", (Budget, "state")),
+        ("/v1/feed?prefix=s", (Ledger, "feed_page")),
+    ],
+)
+async def test_a_caller_has_a_few_pages_read_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, asked: str, call: tuple[type, str]
+) -> None:
+    """The others wait within their time: each takes megabytes, or many pieces of the loop."""
+    may_go_on, entered = anyio.Event(), list[str]()
 
-    async def history(*_: Any, **__: Any) -> AsyncIterator[Entry]:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        await anyio.lowlevel.checkpoint()
-        under_way -= 1
-        yield Entry("stock", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal(1))
+    async def held(*_: Any, **__: Any) -> Any:
+        entered.append(asked)
+        await may_go_on.wait()
+        raise StoreError("not today")
+
+    async def held_stream(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        yield await held()
 
     async with served() as service, anyio.create_task_group() as tasks:
-        monkeypatch.setattr(Ledger, "history", history)
+        is_stream = inspect.isasyncgenfunction(getattr(*call))
+        monkeypatch.setattr(*call, held_stream if is_stream else held)
         for _ in range(3 * PAGES_AT_ONCE):
-            tasks.start_soon(service.http.get, "/v1/counters/stock/entries")
-    assert most == PAGES_AT_ONCE
+            tasks.start_soon(service.http.get, asked)
+        await anyio.wait_all_tasks_blocked()
+        assert len(entered) == PAGES_AT_ONCE
+        may_go_on.set()
+    assert len(entered) == 3 * PAGES_AT_ONCE
 
 
 async def test_a_page_of_counters_ends_after_a_megabyte() -> None:
