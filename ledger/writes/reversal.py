@@ -103,7 +103,7 @@ class Reverser:
             record = await self._store.get(Get(key))
             made = None if record is None else await self._earlier.made_by(record)
             if made is None:
-                shown = await self._earlier.shown(partitions, first=ids.split(entry.id)[0])
+                shown = await self._earlier.shown(partitions, first=entry.id)
                 made = leads_to(key, shown)
             if made is not None:
                 return _repeated(entry, wanted, made)

@@ -216,6 +216,8 @@ async def test_each_of_several_changes_of_an_item_is_reversed_on_its_own(merged:
     if merged:
         await world.merge(passes=merged)
     assert bool(world.world.shown(HOME, "~1~counter").entries) == (merged < 3)
+    if merged == 1:  # the delete has come to one region before the others
+        world.world.regions.replicas[WEST].table.set(("~1~counter", item.id), None)
     async with world.ledger(HOME) as ledger:
         parts = [one async for one in ledger.history("counter")]
         reversals = [await ledger.reverse(parts[place], note="returned") for place in (0, 2)]
