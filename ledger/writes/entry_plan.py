@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from itertools import repeat
+from itertools import repeat, zip_longest
 from typing import NamedTuple
 
 from ledger.core import amounts, ids, keys
@@ -319,8 +319,8 @@ def confirm_entry(ours: Entry, found: Item) -> Entry:
 def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
     """Return the error that names both changes."""
     return KeyConflict(
-        f"counter {ours.counter!r} id {ours.id}: refused {_described(ours)},"
-        f" since the same key already stands for {_described(theirs)}",
+        f"counter {ours.counter!r} id {ours.id}: refused {_described(ours, theirs)},"
+        f" since the same key already stands for {_described(theirs, ours)}",
         ours=ours,
         theirs=theirs,
     )
@@ -331,11 +331,15 @@ def latest_repeat(planned: Sequence[PlannedEntry]) -> datetime:
     return min(change.latest for change in planned)
 
 
-def _described(entry: Entry) -> str:
+def _described(entry: Entry, other: Entry) -> str:
+    """Return what an entry says, and of the changes that share its item where they first differ."""
     parts = [f"change {amounts.to_text(entry.change)}"]
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
     parts += [f"in {entry.count} parts"] if entry.count != 1 else []
+    texts = enumerate(zip_longest(entry.parts.split(" "), other.parts.split(" "), fillvalue=""))
+    differing = next((pair for pair in texts if pair[1][0] != pair[1][1]), None)
+    parts += [f"of which {differing[0]:03d} is {differing[1][0] or 'none'}"] if differing else []
     if (spending := entry.spending) is not None:
         kind = "held" if spending.hold is not None else "spent"
         parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")

@@ -26,6 +26,7 @@ from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry, Spending
 from ledger.runtime.call_deadlines import NEVER
 from ledger.runtime.services import Services
+from ledger.runtime.tasks import in_portions
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
@@ -295,7 +296,10 @@ class Writer:
     ) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
         self.check_clock()
-        asked, sender = plan_again(entries, self._planner), self._direct.until(end)
+        asked, sender = (
+            await in_portions(plan_again(entries, self._planner)),
+            self._direct.until(end),
+        )
         if together:
             return await asked.answered(sender.transaction(asked.planned))
         return await asked.answered(bulk_write.send_all(sender, asked.planned))

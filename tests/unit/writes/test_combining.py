@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from support.ledgers import AWAY, HOME, changes, make_writer
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
@@ -14,9 +15,11 @@ from ledger.core.errors import AmountOverflow, InvalidEntry, NotSent, OutcomeUnk
 from ledger.core.ids import part_id
 from ledger.core.parts import PARTS_MAX, expanded
 from ledger.core.values import Entry
+from ledger.runtime.tasks import in_portions
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
 from ledger.testing.clock import ManualClock
+from ledger.writes.asked_parts import WHOLES_AT_ONCE, plan_again
 from ledger.writes.entry_plan import Change
 from ledger.writes.group_commit import TURN_SECONDS, TURNS_MAX
 from ledger.writes.writer import Writer
@@ -407,3 +410,26 @@ async def test_a_repeat_in_another_region_writes_the_same_item() -> None:
     other = MemoryStore(AWAY)
     await make_writer(other).retry(caught.value.entries, together=False)
     assert [(item.parts, item.region) for item in items(other)] == [("1 2", HOME)]
+
+
+async def test_items_are_checked_a_few_at_a_time_before_they_are_written_again() -> None:
+    """Others go on meanwhile: a call may have thousands of changes in full items."""
+    store = FaultyStore(MemoryStore(HOME), lambda _call: Lost())
+    writer = make_writer(store, combine=["*"])
+    with pytest.raises(OutcomeUnknown) as caught:
+        await writer.record_many([Change(f"c{number}", 1) for number in range(100)])
+    turns_of_others = 0
+
+    async def others() -> None:
+        nonlocal turns_of_others
+        while True:
+            await checkpoint()
+            turns_of_others += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        await checkpoint()
+        steps = plan_again(caught.value.entries, writer._planner)
+        await in_portions(steps)
+        assert turns_of_others >= 100 // WHOLES_AT_ONCE
+        tasks.cancel_scope.cancel()

@@ -384,3 +384,15 @@ def test_grouped_changes_go_to_the_shards_of_their_ids() -> None:
         again = replan(replace(one.entry, shard=None), region=AWAY, settings=settings, now=START)
         assert again.put == one.put
         assert (one.entry.region, one.keyed) == (HOME, False)
+
+
+def test_a_conflict_of_shared_items_names_the_first_change_that_differs() -> None:
+    """Their sums and numbers may be the same."""
+    one, two = (
+        plan_group(
+            [("c", Decimal(6), 2, parts)], region=HOME, settings=SETTINGS, now=START, bits=7
+        )[0]
+        for parts in ("5 1", "5 0.5 0.5")
+    )
+    with pytest.raises(KeyConflict, match=r"of which 001 is 1, .* of which 001 is 0\.5"):
+        confirm_entry(one.entry, two.item)
