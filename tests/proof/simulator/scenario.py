@@ -31,6 +31,7 @@ from proof.simulator.budgets import (
     has_wrong_clocks,
 )
 from proof.simulator.clocks import START
+from proof.simulator.combining import COUNTERS, calls_together, draw_shared
 from proof.simulator.files import Files
 from proof.simulator.losses import (
     Loss,
@@ -155,6 +156,10 @@ def draw(seed: int) -> Scenario:
         settings = settings.replace(budgets=rules)
     operations = crowded(sharing, draw_operations(chance, profile, regions, busy))
     operations, steady_reads = in_bursts(stream(seed, "bursts"), profile, regions, operations)
+    if calls_together(seed):
+        settings = settings.replace(combine=(*settings.combine, *COUNTERS))
+        operations = (*operations, *draw_shared(stream(seed, "shared"), regions, busy))
+        operations = tuple(sorted(operations, key=lambda operation: operation.at))
     drawn = Scenario(
         seed=seed,
         profile=profile.name,
