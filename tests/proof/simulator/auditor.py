@@ -13,7 +13,7 @@ power of n, so digit n of a total shows how often that change is counted.
 - Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
   Budgets: see `budget_audit`. Reversals and counts: see `correction_audit`.
   A read of a counter's history shows what a read of its total counts. Each change by its id: see
-  `part_audit`.
+  `part_audit`. Hints: see `hint_audit`.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
 
@@ -39,6 +39,7 @@ from ledger.testing.replicas import Replicas
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.budget_audit import NO_BUDGETS, BudgetAudit, BudgetRules
 from proof.simulator.correction_audit import CorrectionAudit
+from proof.simulator.hint_audit import HintAudit
 from proof.simulator.index_audit import IndexAudit
 from proof.simulator.part_audit import PartAudit
 from proof.simulator.period_audit import PeriodAudit
@@ -86,6 +87,7 @@ class Auditor:
         periods: PeriodAudit | None = None,
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
+        hints: HintAudit | None = None,
         budgets: BudgetRules = NO_BUDGETS,
         now: Callable[[], float] = float,
     ) -> None:
@@ -110,6 +112,7 @@ class Auditor:
         self.budgets = BudgetAudit(budgets, fail=self.fail, lost=self.lost, now=now)
         self.corrections = CorrectionAudit(self.fail, self.lost)
         self.parts = PartAudit()
+        self._hints = HintAudit() if hints is None else hints
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -128,6 +131,7 @@ class Auditor:
                 self.fail("parts", said)
         if item is not None and (said := self.index.arrived(region, item)):
             self.fail("index", said)
+        self._hints.arrived(key, item)
         self.budgets.arrived(self._world, region, key, item)
 
     def changed(self, region: str, partition: str) -> None:
@@ -235,6 +239,7 @@ class Auditor:
         """Check the entries that callers are given: each has its own change, where that is."""
         if said := self.parts.wrong_answer(entries):
             self.fail("parts", f"{region}: {said}")
+        self._hints.answered(entries)
 
     def refused(self, changes: Sequence[tuple[str, int]]) -> None:
         """Register changes that a call reported as not written; checked at rest."""
@@ -271,6 +276,8 @@ class Auditor:
             self._check(region, partition)
             self._check_small(region, partition, expected)
             self._check_index(region, partition)
+        if said := self._hints.wrong_at_rest():
+            self.fail("hints", said)
         self.budgets.check_rest(self._tables)
         self.corrections.check_rest(self._tables)
 

@@ -3,7 +3,8 @@
 Some come in the same moment, some in quick succession, in several regions; some are lists without
 keys. Callers give up, or have little time: before their item is sent, or while it is on its way.
 Each repeats its own change, in any region, and some what was acknowledged, which must be refused.
-The counters' changes are also made one by one, as those of all other counters.
+The counters' changes are also made one by one, as those of all other counters. In some of these
+worlds nothing fails: there each change must leave a hint.
 
 Pure: no clock, no I/O.
 """
@@ -16,6 +17,8 @@ from proof.simulator.profiles import Kind
 from proof.simulator.randomness import stream
 
 SHARE = 1 / 3
+CALM_SHARE = 0.125
+"""Of these worlds, those in which no request and no process fails."""
 COUNTERS = ("counter-3", "counter-4")
 """Combined in these worlds; the rules of sums by period and of the index name them, too."""
 CHANGES_MIN, CHANGES_MAX = 12, 36
@@ -30,6 +33,7 @@ GIVING_UP_SHARE = 0.15
 HASTY_SHARE = 0.15
 PATIENCE_SECONDS = (0.02, 0.1, 2.0)
 """How long a caller waits at most who gives up, or whose call has a timeout."""
+AGAIN_SECONDS = (0.0, 200.0)
 AGAIN_SHARE = 0.3
 """Of acknowledged changes, those that their caller asks to write again."""
 
@@ -37,6 +41,11 @@ AGAIN_SHARE = 0.3
 def calls_together(seed: int) -> bool:
     """Return whether the world of a seed has counters whose calls share items."""
     return stream(seed, "combined").random() < SHARE
+
+
+def is_calm(seed: int) -> bool:
+    """Return whether nothing fails in a world whose callers share items."""
+    return calls_together(seed) and stream(seed, "calm").random() < CALM_SHARE
 
 
 def draw_shared(

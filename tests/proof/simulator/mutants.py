@@ -29,6 +29,7 @@ from proof.simulator.index_mutants import INDEX_MUTANTS
 from proof.simulator.limit_mutants import LIMIT_MUTANTS
 from proof.simulator.loss_mutants import LOSS_MUTANTS
 from proof.simulator.mutant import Mutant
+from proof.simulator.part_mutants import PART_MUTANTS
 from proof.simulator.period_mutants import PERIOD_MUTANTS
 from proof.simulator.run import Result, run_seed
 from proof.simulator.store import SimStore
@@ -461,6 +462,7 @@ MUTANTS: Mapping[str, Mutant] = {
     mutant.name: mutant
     for mutant in (
         *_MUTANTS,
+        *PART_MUTANTS,
         *PERIOD_MUTANTS,
         *ARCHIVE_MUTANTS,
         *INDEX_MUTANTS,
