@@ -90,6 +90,7 @@ _MUTANTS = (
         "a gateway answers a write that it keeps from DynamoDB: acknowledged, and nowhere",
         8,
         ((SimStore, "_unanswered", mutations.answered_by_a_gateway),),
+        first=4,
     ),
     Mutant(
         "no-merged-ids",
@@ -143,7 +144,7 @@ _MUTANTS = (
                 "in seen}\n",
             ),
         ),
-        first=3,
+        first=4,
     ),
     Mutant(
         "short-views",
@@ -204,7 +205,7 @@ _MUTANTS = (
                 "True",
             ),
         ),
-        first=20,
+        first=50,
     ),
     Mutant(
         "early-deletes",
@@ -388,7 +389,7 @@ _MUTANTS = (
                 "replaces_bytes=before)\n    if False:\n",
             ),
         ),
-        first=3,
+        first=45,
     ),
     Mutant(
         "bad-stops",
