@@ -33,9 +33,10 @@ GIVING_UP_SHARE = 0.15
 HASTY_SHARE = 0.15
 PATIENCE_SECONDS = (0.02, 0.1, 2.0)
 """How long a caller waits at most who gives up, or whose call has a timeout."""
-AGAIN_SECONDS = (0.0, 200.0)
 AGAIN_SHARE = 0.3
 """Of acknowledged changes, those that their caller asks to write again."""
+AGAIN_SECONDS = (0.0, 200.0)
+"""When: at once, before the item is in other regions, or after up to so long."""
 
 
 def calls_together(seed: int) -> bool:
