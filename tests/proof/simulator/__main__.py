@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from proof import results as page
 from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
+from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
 from proof.simulator.mutants import MUTANTS, run_mutant
 from proof.simulator.pool import first_caught, processes, results
@@ -38,6 +39,7 @@ PLAIN_LINE_SEEDS = 100
 FEATURES: dict[str, Callable[[int], bool]] = {
     "archive": keeps_archive,
     "budgets": keeps_budgets,
+    "combining": calls_together,
     "forger": is_signed,
     "periods": keeps_periods,
     "wrong-clocks": has_wrong_clocks,

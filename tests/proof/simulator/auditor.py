@@ -12,7 +12,8 @@ power of n, so digit n of a total shows how often that change is counted.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
 - Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
   Budgets: see `budget_audit`. Reversals and counts: see `correction_audit`.
-  A read of a counter's history shows what a read of its total counts.
+  A read of a counter's history shows what a read of its total counts. Each change by its id: see
+  `part_audit`. Hints: see `hint_audit`.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
 
@@ -26,19 +27,21 @@ counts by then.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
+from ledger.core.values import Entry
 from ledger.demo.harness.digit_tags import CHANGES_MAX, describe_counts, digits
 from ledger.reads.period_totals import PeriodTotals
 from ledger.testing.replicas import Replicas
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.budget_audit import NO_BUDGETS, BudgetAudit, BudgetRules
 from proof.simulator.correction_audit import CorrectionAudit
+from proof.simulator.hint_audit import HintAudit
 from proof.simulator.index_audit import IndexAudit
+from proof.simulator.part_audit import PartAudit
 from proof.simulator.period_audit import PeriodAudit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,6 +87,7 @@ class Auditor:
         periods: PeriodAudit | None = None,
         archive: ArchiveAudit | None = None,
         index: IndexAudit | None = None,
+        hints: HintAudit | None = None,
         budgets: BudgetRules = NO_BUDGETS,
         now: Callable[[], float] = float,
     ) -> None:
@@ -107,6 +111,8 @@ class Auditor:
         self.index = IndexAudit() if index is None else index
         self.budgets = BudgetAudit(budgets, fail=self.fail, lost=self.lost, now=now)
         self.corrections = CorrectionAudit(self.fail, self.lost)
+        self.parts = PartAudit()
+        self._hints = HintAudit() if hints is None else hints
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -121,8 +127,11 @@ class Auditor:
                 self._periods.arrived(place[0], numbers, item, is_ours=is_ours)
             if said := self.archive.arrived(key[0], item):
                 self.fail("P3", said)
+            if said := self.parts.arrived(place[0], item, is_ours=is_ours):
+                self.fail("parts", said)
         if item is not None and (said := self.index.arrived(region, item)):
             self.fail("index", said)
+        self._hints.arrived(key, item)
         self.budgets.arrived(self._world, region, key, item)
 
     def changed(self, region: str, partition: str) -> None:
@@ -182,13 +191,34 @@ class Auditor:
         if self._periods is not None and (said := self._periods.wrong_read(found)):
             self.fail("P1", f"{reader} reads {read.region} by {found.by}: {said}")
 
-    def history_read(self, read: PendingRead, changes: Sequence[Decimal], reader: str) -> None:
-        """Check the changes of a counter's history: each once, those that had reached the region.
+    def history_read(
+        self, read: PendingRead, entries: Sequence[Entry], reader: str, *, after: str = ""
+    ) -> None:
+        """Check a counter's history after an id: each change once, those that had reached it.
 
-        Of a table without an archive only what is still in it.
+        Of a table without an archive those that are still in it.
         """
-        if self.archive.places:
-            self.read_ended(read, sum(map(int, changes)), f"{reader}, its history,")
+        counter, region = read.counter, read.region
+        least = read.least if self.archive.places else read.least & self._listed(region, counter)
+        least = frozenset(
+            number for number in least if not after or self.parts.id_of(counter, number) > after
+        )
+        who = f"{reader}, its history after {after!r},"
+        read = replace(read, least=least)
+        self.read_ended(read, sum(int(entry.change) for entry in entries), who)
+        if said := self.parts.wrong_history(counter, entries, after):
+            self.fail("parts", f"{who} reads {counter} in {region}: {said}")
+
+    def _listed(self, region: str, counter: str) -> set[int]:
+        """Return the changes of a counter whose entries a region shows."""
+        return {
+            number
+            for shown, partition in self._expected
+            if shown == region and (keys.counter_of(partition) or ("", 0))[0] == counter
+            for item in self._items(region, partition).values()
+            if "merged" not in item
+            for number in digits(int(item["change"]["N"]))
+        }
 
     def _check_moment(self, read: PendingRead, counted: AbstractSet[int], who: str) -> None:
         """Check that changes are all that had reached a region at some moment."""
@@ -204,6 +234,12 @@ class Auditor:
         self.acknowledged += 1
         if number not in self._reached[region].get(counter, {}):
             self.fail("P3", f"{region} acknowledges change {number} of {counter}: it is not there")
+
+    def answered(self, region: str, entries: Sequence[Entry]) -> None:
+        """Check the entries that callers are given: each has its own change, where that is."""
+        if said := self.parts.wrong_answer(entries):
+            self.fail("parts", f"{region}: {said}")
+        self._hints.answered(entries)
 
     def refused(self, changes: Sequence[tuple[str, int]]) -> None:
         """Register changes that a call reported as not written; checked at rest."""
@@ -240,6 +276,8 @@ class Auditor:
             self._check(region, partition)
             self._check_small(region, partition, expected)
             self._check_index(region, partition)
+        if said := self._hints.wrong_at_rest():
+            self.fail("hints", said)
         self.budgets.check_rest(self._tables)
         self.corrections.check_rest(self._tables)
 

@@ -9,7 +9,7 @@ CORRECTION_MUTANTS = (
         "record-believed",
         "a reversal or a correction was made before only if its entry is found",
         "of a lost home the record arrived, and the entry never does: done is said of nothing",
-        10,
+        40,
         (
             Edit(
                 "ledger.writes.earlier_calls:EarlierCalls.made_by",
@@ -17,7 +17,7 @@ CORRECTION_MUTANTS = (
                 "        return Made(item)\n        partition, entry_id =",
             ),
         ),
-        first=3,
+        first=25,
         worlds=is_losing,
     ),
     Mutant(
@@ -32,7 +32,7 @@ CORRECTION_MUTANTS = (
                 "        return []\n        stores =",
             ),
         ),
-        first=8,
+        first=4,
         worlds=is_correcting,
     ),
     Mutant(

@@ -85,7 +85,7 @@ LIMIT_MUTANTS = (
             "    announced = limit.announced\n",
             "    return limit.newest\n    announced = limit.announced\n",
         ),
-        first=2,
+        first=5,
         worlds=has_windows,
     ),
     budget_mutant(

@@ -29,6 +29,7 @@ from proof.simulator.index_mutants import INDEX_MUTANTS
 from proof.simulator.limit_mutants import LIMIT_MUTANTS
 from proof.simulator.loss_mutants import LOSS_MUTANTS
 from proof.simulator.mutant import Mutant
+from proof.simulator.part_mutants import PART_MUTANTS
 from proof.simulator.period_mutants import PERIOD_MUTANTS
 from proof.simulator.run import Result, run_seed
 from proof.simulator.store import SimStore
@@ -89,6 +90,7 @@ _MUTANTS = (
         "a gateway answers a write that it keeps from DynamoDB: acknowledged, and nowhere",
         8,
         ((SimStore, "_unanswered", mutations.answered_by_a_gateway),),
+        first=4,
     ),
     Mutant(
         "no-merged-ids",
@@ -142,7 +144,7 @@ _MUTANTS = (
                 "in seen}\n",
             ),
         ),
-        first=3,
+        first=4,
     ),
     Mutant(
         "short-views",
@@ -203,7 +205,7 @@ _MUTANTS = (
                 "True",
             ),
         ),
-        first=20,
+        first=50,
     ),
     Mutant(
         "early-deletes",
@@ -387,7 +389,7 @@ _MUTANTS = (
                 "replaces_bytes=before)\n    if False:\n",
             ),
         ),
-        first=3,
+        first=45,
     ),
     Mutant(
         "bad-stops",
@@ -461,6 +463,7 @@ MUTANTS: Mapping[str, Mutant] = {
     mutant.name: mutant
     for mutant in (
         *_MUTANTS,
+        *PART_MUTANTS,
         *PERIOD_MUTANTS,
         *ARCHIVE_MUTANTS,
         *INDEX_MUTANTS,

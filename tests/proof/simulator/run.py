@@ -26,6 +26,7 @@ from proof.simulator.budgets import (
     has_wrong_clocks,
     let_through,
 )
+from proof.simulator.hint_audit import HintAudit
 from proof.simulator.index_audit import IndexAudit
 from proof.simulator.losses import Loss
 from proof.simulator.period_audit import PeriodAudit
@@ -93,6 +94,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         periods=periods,
         archive=archive,
         index=index,
+        hints=HintAudit(settle=scenario.settle, is_calm=scenario.is_calm),
         budgets=_budget_rules(scenario),
         now=world.loop.time,
     )

@@ -31,6 +31,7 @@ from proof.simulator.budgets import (
     has_wrong_clocks,
 )
 from proof.simulator.clocks import START
+from proof.simulator.combining import COUNTERS, calls_together, draw_shared, is_calm
 from proof.simulator.files import Files
 from proof.simulator.losses import (
     Loss,
@@ -44,7 +45,7 @@ from proof.simulator.losses import (
     taken_out,
 )
 from proof.simulator.planned import BusyPeriod, Operation, Outage, SteadyRead
-from proof.simulator.process import Reliability
+from proof.simulator.process import RELIABLE, Reliability
 from proof.simulator.profiles import PROFILES, Profile, profile_of
 from proof.simulator.randomness import stream
 from proof.simulator.rolling_edges import has_edges, with_edges
@@ -109,6 +110,7 @@ class Scenario:
     contract: ContractPlan | None = None
     loss: Loss | None = None
     budgets: BudgetPlan | None = None
+    is_calm: bool = False
 
     @property
     def has_one_home(self) -> bool:
@@ -155,6 +157,10 @@ def draw(seed: int) -> Scenario:
         settings = settings.replace(budgets=rules)
     operations = crowded(sharing, draw_operations(chance, profile, regions, busy))
     operations, steady_reads = in_bursts(stream(seed, "bursts"), profile, regions, operations)
+    if calls_together(seed):
+        settings = settings.replace(combine=(*settings.combine, *COUNTERS))
+        operations = (*operations, *draw_shared(stream(seed, "shared"), regions, busy))
+        operations = tuple(sorted(operations, key=lambda operation: operation.at))
     drawn = Scenario(
         seed=seed,
         profile=profile.name,
@@ -197,7 +203,22 @@ def draw(seed: int) -> Scenario:
         drawn = _losing(drawn, homes=regions[: 2 if moves else 1])
     elif is_contracted(seed):
         drawn = _contracted(drawn)
-    return _spending(_moving(drawn) if moves else drawn)
+    drawn = _spending(_moving(drawn) if moves else drawn)
+    return _calmed(drawn) if is_calm(seed) else drawn
+
+
+def _calmed(drawn: Scenario) -> Scenario:
+    """Let nothing fail that leaves a hint, and every change leave one, where no terms change."""
+    if drawn.contract is not None or drawn.clocks_off:
+        return drawn
+    return replace(
+        drawn,
+        is_calm=True,
+        settings=drawn.settings.replace(compactor={"hint_every": 1}),
+        faults=FaultProfile(trip_seconds=drawn.faults.trip_seconds),
+        outages=(),
+        app_reliability=RELIABLE,
+    )
 
 
 def _profile(seed: int) -> Profile:

@@ -5,7 +5,7 @@ Each region has an application process (a `Ledger`: writer, reader, cache), some
 all faults heal, everything is replicated and merged, and the auditor checks the state at rest.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -40,6 +40,15 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
 from ledger.writes.entry_plan import Change
+from proof.simulator.combining import (
+    AGAIN_SECONDS,
+    AGAIN_SHARE,
+    COUNTERS,
+    GAPS_SECONDS,
+    GIVING_UP_SHARE,
+    HASTY_SHARE,
+    PATIENCE_SECONDS,
+)
 from proof.simulator.correctors import Correctors
 from proof.simulator.forger import Forger, signing
 from proof.simulator.leaders import Leaders
@@ -104,6 +113,7 @@ class Workload:
         self._steady = stream(self.scenario.seed, "steady reads")
         self._periods = stream(self.scenario.seed, "period reads")
         self._late = stream(self.scenario.seed, "late repeats")
+        self._shared = stream(self.scenario.seed, "shared calls")
         self.world.observers.append(self)
 
     async def run(self, ended: anyio.Event) -> None:
@@ -231,6 +241,7 @@ class Workload:
 
     async def _do(self, operation: Operation) -> None:
         app = await self._alive(operation.region)
+        self.auditor.parts.asked(operation.changes)
         changes = [(counter, Decimal(10**number)) for counter, number in operation.changes]
         match operation.kind:
             case "one":
@@ -254,6 +265,49 @@ class Workload:
                 await self._ask(operation, app, lambda: app.ledger.record_together(changes))
             case "foreign":
                 await self._foreign(operation, app)
+            case "shared":
+                self._share(operation, app)
+            case "listed":
+                listed = [Change(counter, change) for counter, change in changes]
+                await self._ask(operation, app, lambda: app.ledger.record_many(listed))
+
+    def _share(self, operation: Operation, app: App) -> None:
+        """Let callers record changes together or in quick succession, each by a call of its own."""
+        delay, gap = 0.0, self._shared.choice(GAPS_SECONDS)
+        for single in operation.changes:
+            delay += self._shared.random() * gap
+            alone = replace(operation, changes=(single,))
+            self._supervisor.start(self._call_shared, alone, app, delay)
+
+    async def _call_shared(self, operation: Operation, app: App, delay: float) -> None:
+        """Record a change of a combined counter; perhaps give up, or ask to write it again."""
+        [(counter, number)] = operation.changes
+        fate = self._shared.random()
+        seconds = self._shared.choice(PATIENCE_SECONDS) * self._shared.random()
+        gives_up, is_hasty = fate < GIVING_UP_SHARE, fate > 1 - HASTY_SHARE
+        given = list[Entry]()
+
+        async def call() -> list[Entry]:
+            timeout = max(seconds, 0.001) if is_hasty else None
+            given.append(await app.ledger.record(counter, 10**number, timeout=timeout))
+            return given
+
+        await anyio.sleep(delay)
+        with anyio.move_on_after(seconds if gives_up else None):
+            await self._ask(operation, app, call)
+        if given and self._shared.random() < AGAIN_SHARE:
+            await self._write_again(given)
+
+    async def _write_again(self, given: list[Entry]) -> None:
+        """Ask, in any region, to write an acknowledged change again: it must be refused."""
+        await anyio.sleep(self._shared.random() * self._shared.choice(AGAIN_SECONDS))
+        app = await self._alive(self._shared.choice(self.scenario.regions))
+        try:
+            with self._calling(app):
+                await app.ledger.retry(given)
+        except (InvalidEntry, *REFUSALS):
+            return
+        self.auditor.fail("P5", f"{app.process.name} writes {given[0].id} again, once acknowledged")
 
     def _many(self, operation: Operation, app: App) -> list[Change]:
         """Return the changes of one call; of every second such call each has a key."""
@@ -333,7 +387,7 @@ class Workload:
         """Make a call, report its outcome to the auditor, and return whether it succeeded."""
         try:
             with self._calling(app):
-                await call()
+                entries = await call()
         except OutcomeUnknown as error:
             left = set(_numbered(error.entries))
             self._confirm(app, [change for change in operation.changes if change not in left])
@@ -350,7 +404,7 @@ class Workload:
             if not is_repeated:
                 self.auditor.refused(operation.changes)
             return False
-        self._confirm(app, operation.changes)
+        self._confirm(app, operation.changes, entries)
         return True
 
     def _too_late(self, app: App, error: LedgerError) -> None:
@@ -373,7 +427,7 @@ class Workload:
             app = await self._alive(region)
             try:
                 with self._calling(app):
-                    await app.ledger.retry(error.entries, together=error.together)
+                    written = await app.ledger.retry(error.entries, together=error.together)
             except (RetryHorizonPassed, ArchiveError) as late:
                 self._too_late(app, late)
                 return
@@ -388,7 +442,7 @@ class Workload:
             except REFUSALS:
                 continue
             else:
-                self._confirm(app, _numbered(error.entries))
+                self._confirm(app, _numbered(error.entries), written)
                 return
 
     async def _foreign(self, operation: Operation, app: App) -> None:
@@ -416,9 +470,12 @@ class Workload:
         finally:
             self._callers.remove(app.process)
 
-    def _confirm(self, app: App, changes: Sequence[tuple[str, int]]) -> None:
+    def _confirm(
+        self, app: App, changes: Sequence[tuple[str, int]], entries: Sequence[Entry] = ()
+    ) -> None:
         for counter, number in changes:
             self.auditor.confirmed(app.ledger.region, counter, number)
+        self.auditor.answered(app.ledger.region, entries)
 
     # Reading.
 
@@ -494,19 +551,23 @@ class Workload:
         self.auditor.periods_read(read, found, app.process.name)
 
     async def _read_history(self, app: App, counter: str) -> None:
-        """Read a counter's history, where there is an archive that it goes on into."""
-        if not self.settings.archive or self._steady.random() > HISTORY_SHARE:
+        """Read a counter's history, if the counter is combined or an archive goes on with it."""
+        after = ""
+        if counter in COUNTERS:
+            after = self._shared.choice(("", self.auditor.parts.drawn_id(counter, self._shared)))
+        elif not self.settings.archive or self._steady.random() > HISTORY_SHARE:
             return
         staleness = 0.0 if self.settings.consistent_reads else self.world.staleness
         read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
         try:
-            changes = [entry.change async for entry in app.ledger.history(counter)]
+            history = app.ledger.history(counter, after=after or None)
+            entries = [entry async for entry in history]
         except ArchiveError as error:
             self._too_late(app, error)
         except READ_REFUSALS:
             return
         else:
-            self.auditor.history_read(read, changes, app.process.name)
+            self.auditor.history_read(read, entries, app.process.name, after=after)
 
     async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
         """Read a counter in a region, or in another if it is lost; return in which."""
@@ -537,17 +598,22 @@ class Workload:
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._takeover.end()
         await self._lost_rights.end(self._leaders.search)
+        await self._read_all(COUNTERS)
         await self._correctors.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
         await self._correctors.repeat()
         await self._stranger.read_all()
         await self._forger.read_all()
-        for region in (each for each in self.scenario.regions if each not in self.world.lost):
-            for counter in self._counters:
-                await self._read(region, 0.0, counter)
+        await self._read_all(self._counters)
         await self._spenders.read_all()
         await self._spenders.drain()
+
+    async def _read_all(self, counters: Collection[str]) -> None:
+        """Read these counters, if there are changes of them, in every region that is not lost."""
+        for region in (each for each in self.scenario.regions if each not in self.world.lost):
+            for counter in (each for each in self._counters if each in counters):
+                await self._read(region, 0.0, counter)
 
     @property
     def _is_calling(self) -> bool:
@@ -556,7 +622,7 @@ class Workload:
 
 
 def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:
-    """Return the changes in these entries; a combined entry holds several."""
+    """Return the changes of these entries, each of which is one."""
     return [(entry.counter, number) for entry in entries for number in digits(entry.change)]
 
 
