@@ -7,12 +7,15 @@ gets its outcome once, and an entry of its own.
 import asyncio
 from copy import copy
 from decimal import Decimal
-from typing import Any
+from typing import TypeVar
 
 from ledger.core.errors import OutcomeUnknown, safe_repeat
 from ledger.core.parts import GatheredParts, part_of, parts_of
 from ledger.core.values import Entry
 from ledger.writes.entry_plan import GroupedChange, PlannedEntry, grouped_parts
+
+
+Error = TypeVar("Error", bound=BaseException)
 
 
 class PendingEntry:
@@ -84,15 +87,21 @@ class PendingParts(PendingEntry):
 
     `is_due` is set once it waits for a request. `turns` counts how often a turn ended before that,
     `has_passed_turn` says that one ended after it without a call.
+
+    A caller whose time is over may repeat the item, from anywhere, while its request is under way.
+    From then on nobody knows that the item was not written, whatever comes of the request.
     """
 
-    __slots__ = ("_gathered", "changes", "has_passed_turn", "is_due", "turns", "waiters")
+    __slots__ = (
+        *("_gathered", "_may_be_repeated", "changes"),
+        *("has_passed_turn", "is_due", "turns", "waiters"),
+    )
 
     def __init__(self, counter: str) -> None:
         super().__init__(counter, Decimal(0), None)
         self.changes: list[Decimal] = []
         self.waiters: list[asyncio.Future[Entry]] = []
-        self.is_due = self.has_passed_turn = False
+        self.is_due = self.has_passed_turn = self._may_be_repeated = False
         self.turns = 0
         self._gathered = GatheredParts(counter)
 
@@ -153,6 +162,8 @@ class PendingParts(PendingEntry):
 
     def fail(self, error: BaseException | None) -> int:
         """Raise the error in every caller that waits; returns how many."""
+        if self._may_be_repeated and error and not isinstance(error, OutcomeUnknown):
+            error = super().unknown(str(error))
         waiters, self.waiters = self.waiters, []
         for place, waiter in enumerate(waiters):
             if error is not None and not waiter.done():
@@ -162,9 +173,12 @@ class PendingParts(PendingEntry):
     def unknown(self, why: str, waiter: "asyncio.Future[Entry] | None" = None) -> OutcomeUnknown:
         """Return the error of what was in flight when the wait ended, of one caller or of all."""
         error = super().unknown(why)
-        return error if waiter is None else self._own(error, self.waiters.index(waiter))
+        if waiter is None:
+            return error
+        self._may_be_repeated = True
+        return self._own(error, self.waiters.index(waiter))
 
-    def _own(self, error: Any, place: int) -> Any:
+    def _own(self, error: Error, place: int) -> Error:
         """Return the error of one caller: a copy, since one raised twice collects two tracebacks.
 
         Of an unknown outcome it has the caller's change, which repeats the whole item.

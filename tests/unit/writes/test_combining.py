@@ -11,13 +11,20 @@ from support.ledgers import AWAY, HOME, changes, make_writer
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
 from ledger.core.entry import entry_of
-from ledger.core.errors import AmountOverflow, InvalidEntry, NotSent, OutcomeUnknown
+from ledger.core.errors import (
+    AmountOverflow,
+    InvalidEntry,
+    NotSent,
+    OutcomeUnknown,
+    Throttled,
+)
 from ledger.core.ids import part_id
 from ledger.core.parts import PARTS_MAX, expanded
 from ledger.core.values import Entry
 from ledger.runtime.tasks import in_portions
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
+from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
 from ledger.writes.asked_parts import WHOLES_AT_ONCE, plan_again
 from ledger.writes.entry_plan import Change
@@ -358,6 +365,36 @@ async def test_a_caller_whose_time_is_over_is_told_what_is_known() -> None:
         assert [(int(one.change), one.parts) for one in caught.value.entries] == [(1, "1")]
         with pytest.raises(NotSent):
             await writer.record(Change("c", 2), end=time() + 0.05)
+
+
+async def test_what_one_caller_may_have_repeated_is_refused_to_no_other() -> None:
+    """Its time was over, so it repeats the item: whatever comes of the request is not the end."""
+
+    class Throttling(GatedStore):
+        async def write(self, write: Write) -> Outcome:
+            await super().write(write)
+            raise Throttled("slow down")
+
+    store, table = Throttling(), MemoryStore(HOME)
+    store.shut()
+    tell, told = anyio.create_memory_object_stream[Sequence[Entry]](2)
+    time = asyncio.get_running_loop().time
+
+    async def call(writer: Writer, change: int, end: float) -> None:
+        with pytest.raises(OutcomeUnknown) as caught:
+            await writer.record(Change("c", change), end=end)
+        await tell.send(caught.value.entries)
+
+    async with sharing(store, combine=["c"]) as writer, anyio.create_task_group() as tasks:
+        tasks.start_soon(call, writer, 1, time() + 0.05)
+        tasks.start_soon(call, writer, 2, time() + 60)
+        other = make_writer(table)
+        await other.retry(await told.receive(), together=False)
+        store.gate.set()
+        await other.retry(await told.receive(), together=False)
+    tell.close()
+    told.close()
+    assert [item.parts for item in items(table)] == ["1 2"]
 
 
 # Many changes in one call
