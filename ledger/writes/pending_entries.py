@@ -14,7 +14,6 @@ from ledger.core.parts import GatheredParts, part_of, parts_of
 from ledger.core.values import Entry
 from ledger.writes.entry_plan import GroupedChange, PlannedEntry, grouped_parts
 
-
 Error = TypeVar("Error", bound=BaseException)
 
 
