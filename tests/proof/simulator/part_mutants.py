@@ -13,8 +13,9 @@ PART_MUTANTS = (
         (
             Edit(
                 "ledger.core.parts:whole_of",
-                "            return whole\n",
-                '            return replace(entry, id=f"{item_id[:-3]}{place:03x}", parts="")\n',
+                "    return replace(entry, id=item_id,",
+                '    return replace(entry, id=f"{item_id[:-3]}{place or 0:03x}", parts="")\n'
+                "    return replace(entry, id=item_id,",
             ),
         ),
         worlds=calls_together,
@@ -27,12 +28,11 @@ PART_MUTANTS = (
         (
             Edit(
                 "ledger.writes.asked_parts:plan_again",
-                "    planned = planner.replan([whole_of(entry) for entry in asked])\n",
-                "    wholes = [whole_of(entry) for entry in asked]\n"
+                "    planned = planner.replan(wholes)\n",
                 "    planned = planner.replan(wholes)\n"
                 "    if all(one.parts for one in wholes):\n"
                 "        grouped = [(o.counter, o.change, o.count, o.parts) for o in wholes]\n"
-                "        planned = planner.plan_group([GroupedChange(*one) for one in grouped])\n",
+                "        planned = planner.plan_group(grouped)\n",
             ),
         ),
         worlds=calls_together,
