@@ -55,7 +55,7 @@ CORRECTION_MUTANTS = (
                 "if True",
             ),
         ),
-        worlds=worlds_from(5660, is_losing),
+        worlds=worlds_from(7343, is_losing),
     ),
     Mutant(
         "forgotten-is-unmade",
