@@ -98,6 +98,8 @@ SLOW_SECONDS = 90.0
 PERIODS: Options = {"settings": {"periods": {"life-*": {}}}}
 ARCHIVED: Options = {"archive": True}
 UNARCHIVED = "life of a change"
+SHARED = 50
+"""Changes that share an item."""
 MILLION = 1_000_000
 HOTTEST = 100_000
 """Entries of the hottest counter of a rung."""
@@ -194,6 +196,12 @@ def _slow_spends(rate: int) -> Case:
     return Case(f"spend, {rate} a second", "budgets", "budgets:spend", RECORD, options)
 
 
+def _of_items() -> Options:
+    """Return the life of as many entries, each of several changes."""
+    settings = {"combine": ["life-*"]}
+    return {**LIFE, "entries": SHARED * LIFE["entries"], "together": SHARED, "settings": settings}
+
+
 def _folds(size: int) -> Case:
     """Return the life of changes that are merged in folds of one size, one of each counter."""
     settings = {"compactor": {"fold_max": size, "fold_min": 1}}
@@ -248,6 +256,7 @@ ALL: tuple[Case, ...] = (
     ),
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
+    Case(f"{UNARCHIVED}, {SHARED} to an item", "life", "life:ledger", USUAL, _of_items()),
     *map(_folds, (100, 20)),
     Case(f"{UNARCHIVED}, periods", "archive", "life:ledger", UNARCHIVED, {**LIFE, **PERIODS}),
     Case(f"{UNARCHIVED}, archived", "archive", "life:ledger", UNARCHIVED, {**LIFE, **ARCHIVED}),
