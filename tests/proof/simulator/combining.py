@@ -5,8 +5,6 @@ keys. Callers give up, or have little time: before their item is sent, or while 
 Each repeats its own change, in any region, and some what was acknowledged, which must be refused.
 The counters' changes are also made one by one, as those of all other counters. In some of these
 worlds nothing fails: there each change must leave a hint.
-
-Pure: no clock, no I/O.
 """
 
 from random import Random

@@ -24,7 +24,7 @@ class PartAudit:
         self._items: dict[tuple[str, str], tuple[str, str]] = {}
 
     def asked(self, changes: Iterable[tuple[str, int]]) -> None:
-        """Note the changes of a call that is made."""
+        """Note the changes of a call that is made; where none is noted, any may be there."""
         self._asked.update(changes)
 
     def id_of(self, counter: str, number: int) -> str:
@@ -53,7 +53,7 @@ class PartAudit:
             return f"item {sort_key} of {counter} is {change} of {count} changes, and has {text!r}"
         for place, amount in enumerate(amounts):
             for number in digits(amount):
-                if (counter, number) not in self._asked:
+                if self._asked and (counter, number) not in self._asked:
                     return f"change {number} of {counter} was never asked for, and is there"
                 name = f"{sort_key}.{place:03d}" if text else sort_key
                 self._ids.setdefault((counter, number), name)
