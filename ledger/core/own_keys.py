@@ -16,6 +16,8 @@ from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 
 KEY_BITS = 128
+LISTS_PROVED = 10
+"""Items of a counter in a list with a key that are proved: as many as a request may have."""
 
 
 def own_keys(bits: int, count: int) -> list[str]:
@@ -33,11 +35,23 @@ def own_suffix(counter: str, key: str, change: Decimal, count: int = 1, parts: s
     return ids.suffix_of(counter, f"{key}\0{amount}\0{count}")
 
 
+def list_suffix(counter: str, key: str, number: int) -> int:
+    """Return the suffix of the id of an item of a list with a key: the counter's of this number.
+
+    No key of a caller holds control characters, so no single change has this suffix.
+    """
+    return ids.suffix_of(counter, f"{key}\0{number}")
+
+
 def is_proved(entry: Entry) -> bool:
     """Return whether the id of an item follows from its key, so that its writer repeats it."""
     found, key = ids.parse(entry.id), entry.key
     if found is None or key is None:
         return False
-    named = ids.suffix_of(entry.counter, one_spelling(key))
-    own = own_suffix(entry.counter, key, entry.change, entry.count, entry.parts)
-    return found.suffix in {named, own}
+    counter, spelled = entry.counter, one_spelling(key)
+    if entry.parts and found.suffix in (
+        list_suffix(counter, spelled, number) for number in range(LISTS_PROVED)
+    ):
+        return True
+    own = own_suffix(counter, key, entry.change, entry.count, entry.parts)
+    return found.suffix in {ids.suffix_of(counter, spelled), own}

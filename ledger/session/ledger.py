@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from ledger.budgets.components import BudgetComponents
 from ledger.core.amounts import check_bool
-from ledger.core.errors import LedgerError, RetryHorizonPassed
+from ledger.core.errors import InvalidEntry, LedgerError, RetryHorizonPassed
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
@@ -31,6 +31,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.watches.crossings import Call, CrossingCall, checked_call
 from ledger.watches.watcher import Watches
+from ledger.writes.asked_parts import ListedChanges
 from ledger.writes.change_list import ChangeLike, parse_changes
 from ledger.writes.entry_plan import Change
 from ledger.writes.reversal import ReversalRequest
@@ -221,13 +222,26 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         return entry
 
     async def record_many(
-        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+        self,
+        changes: Iterable[ChangeLike],
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        timeout: float | None = None,
     ) -> list[Entry]:
         """Record many changes, each independently, in batches; all are checked before any is sent.
 
         A change is a `Change`, or a pair of counter and amount. `timeout` as in `record`.
 
+        With a `key` and its time, as in `record`, the call may be repeated with the same list: each
+        change counts once. Then each is an amount alone. Changes of one counter share items, 100 in
+        each, so that they cost a hundredth; the key says nothing of how many of the items are
+        there, so repeat the whole list::
+
+            await ledger.record_many(batch, key=f"{file}:{offset}", at=file_made_at)
+
         Raises:
+            RetryHorizonPassed, NeverApplied: with a key, as in `record`.
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
             KeyConflict: the key of one stands for another change; its `outcome` refers to that one.
@@ -236,9 +250,26 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        entries = await self._counted(parts.writer.record_many(asked, end=end))
+        if key is None and at is not None:
+            raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
+        if key is None:
+            entries = await self._counted(parts.writer.record_many(asked, end=end))
+        else:
+            entries = await self._record_listed(ListedChanges.of(asked, key, at), end)
         parts.hints.wrote_all(entries)
         return entries
+
+    async def _record_listed(self, listed: ListedChanges, end: float) -> list[Entry]:
+        parts = self._open_parts
+        try:
+            return await parts.writer.record_listed(listed, end=end)
+        except RetryHorizonPassed as error:
+            late = error
+            known = parts.late.all_applied(error, listed.entries())
+            return await self._counted(bounded(end, known, lambda: late))
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
 
     async def record_together(
         self, changes: Iterable[ChangeLike], *, timeout: float | None = None

@@ -6,17 +6,32 @@ that were asked for, in order, also in the error of an unknown outcome.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple, cast
 
 from ledger.core import amounts, ids, keys
-from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.core.entry import entry_id
+from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown
 from ledger.core.fold import Portions
-from ledger.core.parts import GatheredParts, part_of, whole_of
+from ledger.core.own_keys import list_suffix
+from ledger.core.parts import GatheredParts, part_of, parts_text, whole_of
+from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
-from ledger.writes.entry_plan import Change, GroupedChange, PlannedEntry, grouped_parts
+from ledger.writes.entry_plan import (
+    Change,
+    GroupedChange,
+    PlannedEntry,
+    checked_key,
+    grouped_parts,
+    time_of,
+)
 from ledger.writes.planner import Planner
 
+LISTED_MAX = 100
+"""Changes of one counter in a list with a key that share an item. It is a part of the format: a
+repeat by another release must make the same items.
+"""
 WHOLES_AT_ONCE = 16
 """Items that are checked in one turn of the loop: full ones take some 6 ms together."""
 
@@ -85,6 +100,64 @@ def plan_changes(
         plain.take(change) if change.is_plain else PartPlace(next(alone)) for change in changes
     ]
     return AskedParts([*planned, *planner.plan_group(plain.grouped())], places)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChanges:
+    """Changes that have one key together: the items that they are, and the place of each."""
+
+    items: Sequence[Entry]
+    places: Sequence[PartPlace]
+
+    @staticmethod
+    def of(changes: Sequence[Change], key: str, at: datetime | None) -> "ListedChanges":
+        """Return changes that have one key; those of each counter share items, in their order.
+
+        Whatever the contract combines, and however long the amounts are: a repeat makes the same
+        items. They have no region yet.
+
+        Raises:
+            InvalidInput: a change breaks a rule, or is more than an amount.
+            AmountOverflow: the sum of an item does not fit in 38 digits.
+        """
+        key = one_spelling(checked_key(key))
+        lists, places, numbers = list[list[Decimal]](), list[PartPlace](), list[tuple[str, int]]()
+        last: dict[str, int] = {}
+        for change in changes:
+            counter, amount = _plain_part(change)
+            item = last.get(counter)
+            if item is None or len(lists[item]) == LISTED_MAX:
+                numbers.append((counter, 0 if item is None else numbers[item][1] + 1))
+                last[counter] = item = len(lists)
+                lists.append([])
+            places.append(PartPlace(item, len(lists[item]), amount))
+            lists[item].append(amount)
+        items = [
+            Entry(
+                counter,
+                str(entry_id(time_of(counter, key, at), list_suffix(counter, key, number))),
+                amounts.total(listed),
+                count=len(listed),
+                key=key,
+                parts=parts_text(listed),
+            )
+            for (counter, number), listed in zip(numbers, lists, strict=True)
+        ]
+        return ListedChanges(items, places)
+
+    def entries(self) -> list[Entry]:
+        """Return the entries of the changes, as they may be repeated."""
+        return [place.entry(self.items[place.item], is_open=True) for place in self.places]
+
+
+def _plain_part(change: Change) -> tuple[str, Decimal]:
+    counter = keys.checked_new_counter(change.counter)
+    if not change.is_plain:
+        raise InvalidEntry(
+            f"change of {counter!r}: in a list with a key each change is an amount alone, without"
+            f" note, date, key or time, got {change!r:.200}"
+        )
+    return counter, amounts.addend(change.change)
 
 
 def _plan_alone(changes: Sequence[Change], planner: Planner) -> list[PlannedEntry]:

@@ -30,7 +30,7 @@ from ledger.runtime.tasks import in_portions
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
-from ledger.writes.asked_parts import plan_again, plan_changes
+from ledger.writes.asked_parts import AskedParts, ListedChanges, plan_again, plan_changes
 from ledger.writes.entry_plan import Change, PlannedEntry
 from ledger.writes.group_commit import GroupCommit, OnGroup
 from ledger.writes.insert_store import inserting
@@ -281,6 +281,12 @@ class Writer:
         """Write many changes, each independently; see `Ledger.record_many`."""
         self.check_clock()
         asked = plan_changes(changes, self._planner, self._is_combined)
+        return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
+
+    async def record_listed(self, listed: ListedChanges, *, end: float = NEVER) -> list[Entry]:
+        """Write changes that have one key together; see `Ledger.record_many`."""
+        self.check_clock()
+        asked = AskedParts(self._planner.replan(listed.items), listed.places)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 
     async def record_together(

@@ -38,6 +38,21 @@ async def test_applied_and_merged() -> None:
         assert await ledger.retry([entry, replace(entry, shard=None)]) == [entry, entry]
 
 
+async def test_a_list_applied_and_merged() -> None:
+    """Each change of a list with a key of long ago is found, as the entry that it made."""
+    late = ArchivedWorld()
+    at = late.world.clock.now()
+    changes = [("counter", 3), ("counter", 4), ("other", 5)]
+    async with late.ledger() as ledger:
+        entries = await ledger.record_many(changes, key="k", at=at)
+        await late.merge()
+        assert not late.world.shown(HOME).entries
+        assert await ledger.record_many(changes, key="k", at=at) == entries
+        with pytest.raises(KeyConflict, match="of which 001 is 5"):
+            await ledger.record_many([("counter", 3), ("counter", 5)], key="k", at=at)
+        assert (await ledger.total("counter", max_age=0)).value == 7
+
+
 async def test_another_change_under_the_key() -> None:
     """It is a conflict, however late."""
     late = ArchivedWorld()

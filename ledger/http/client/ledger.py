@@ -20,8 +20,9 @@ from ledger.core.values import Entry
 from ledger.http.client.budgets import Budget, Budgets, Calls
 from ledger.http.client.exchange import Exchange
 from ledger.http.client.reads import Reads
-from ledger.http.client.record_calls import record_all, unknown, written
+from ledger.http.client.record_calls import record_all, unknown, unknown_list, written
 from ledger.http.client.requests import (
+    ENTRIES_MAX,
     Answer,
     NamedChange,
     Request,
@@ -31,6 +32,7 @@ from ledger.http.client.requests import (
     portions,
     query,
     recording,
+    recording_list,
     segment,
 )
 from ledger.http.wire.schemas import (
@@ -44,6 +46,7 @@ from ledger.runtime.call_deadlines import check_timeout
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.supervisor import Supervised
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
+from ledger.writes.asked_parts import ListedChanges
 from ledger.writes.change_list import ChangeLike, check_list, parse_changes
 from ledger.writes.entry_plan import Change, checked_date, checked_key, checked_note
 
@@ -187,9 +190,16 @@ class Ledger(Reads):
         return entry
 
     async def record_many(
-        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+        self,
+        changes: Iterable[ChangeLike],
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        timeout: float | None = None,
     ) -> list[Entry]:
         """Record many changes, each on its own, up to 1,000 in a request.
+
+        A list with a `key`, as in `ledger.Ledger.record_many`, is one request: up to 1,000 changes.
 
         All are checked before any is sent, but for what only the service knows: a key that is past
         the retry horizon is refused alone.
@@ -201,8 +211,31 @@ class Ledger(Reads):
                 so repeat only those that have keys.
             And as `record`; any other error means that none was written.
         """
-        asked = [self._named(change) for change in parse_changes(changes)]
+        given = parse_changes(changes)
+        if key is not None or at is not None:
+            return await self._record_listed(given, key, at, timeout)
+        asked = [self._named(change) for change in given]
         return await record_all(self._opening.here(), asked, end=self._end(timeout))
+
+    async def _record_listed(
+        self,
+        changes: Sequence[Change],
+        key: str | None,
+        at: datetime | None,
+        timeout: float | None,
+    ) -> list[Entry]:
+        if key is None:
+            raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
+        if len(changes) > ENTRIES_MAX:
+            raise InvalidEntry(
+                f"{len(changes):,} changes with one key: a request has up to {ENTRIES_MAX:,}"
+            )
+        listed = ListedChanges.of(changes, key, at)
+        if not changes:
+            return []
+        lost = partial(unknown_list, listed.entries())
+        answer = await self._write(recording_list(changes, key, at), timeout, lost)
+        return [written(result) for result in answer.results]
 
     async def record_together(
         self, changes: Iterable[ChangeLike], *, timeout: float | None = None

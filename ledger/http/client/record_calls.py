@@ -79,6 +79,17 @@ def error_of_all(changes: Sequence[NamedChange], finals: Sequence[Final[Entry]])
     return unknown([change for change, _ in open_ones], causes[0])
 
 
+def unknown_list(entries: Sequence[Entry], cause: str) -> OutcomeUnknown:
+    """Return the error of changes with one key that may be written or not."""
+    first = entries[0]
+    return OutcomeUnknown(
+        f"no answer for {len(entries)} changes, first of {first.counter!r}: they may or may not be"
+        f" there ({cause}); until the retry horizon {safe_repeat(is_named=True)} is safe",
+        entries=entries,
+        retryable=True,
+    )
+
+
 def unknown(
     changes: Sequence[NamedChange], cause: str, *, together: bool = False
 ) -> OutcomeUnknown:

@@ -120,6 +120,20 @@ def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Requ
     return Request("POST", "/v1/entries", EntriesModel, body=body)
 
 
+def recording_list(
+    changes: Sequence[Change], key: str, at: datetime | None
+) -> Request[EntriesModel]:
+    """Return the request that records changes with one key, which were checked."""
+    entries = [
+        {"counter": change.counter, "change": amounts.to_text(amounts.exact(change.change))}
+        for change in changes
+    ]
+    body: dict[str, Any] = {"entries": entries, "key": key}
+    if at is not None:
+        body["at"] = time_text(at)
+    return Request("POST", "/v1/entries", EntriesModel, body=body)
+
+
 def checked_entry(entry: object) -> Entry:
     """Return what is an entry.
 

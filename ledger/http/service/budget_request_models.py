@@ -20,7 +20,6 @@ from ledger.http.service.query_models import (
     Asked,
     CounterId,
     IdsQuery,
-    Named,
     Note,
     Region,
     Schema,
@@ -31,11 +30,10 @@ from ledger.http.service.query_models import (
 from ledger.http.service.request_models import (
     WAIT_SECONDS_MAX,
     Above0,
-    At,
     Body,
+    NamedBody,
     NotNegative,
     Whole,
-    key_of,
     moment,
 )
 
@@ -83,7 +81,7 @@ RaiseId = Annotated[
 ]
 
 
-class SpendBody(Body):
+class SpendBody(NamedBody):
     """An amount to be spent from the budget of the path, and from wider ones, or from none.
 
     `key` and `at` name it, in place of the headers; `wait` is for how many seconds rights that lie
@@ -97,22 +95,7 @@ class SpendBody(Body):
     also: Annotated[list[CounterId], FailFast()] = Field(
         default_factory=list, max_length=ALSO_MAX, json_schema_extra={"uniqueItems": True}
     )
-    key: Named | None = None
-    at: At | None = None
     wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
-
-    def named(self, key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
-        """Return key and time: those of the headers, or else of the body.
-
-        Raises:
-            InvalidInput: both have one; and as `key_of`.
-        """
-        found = key_of(key, time)
-        if found == (None, None):
-            return self.key, self.at
-        if (self.key, self.at) != (None, None):
-            raise InvalidInput("the key is in the header Idempotency-Key, or in the body: send one")
-        return found
 
     def waits(self, seconds: float | None) -> float:
         """Return for how long rights are waited for in a request that may take so many seconds."""

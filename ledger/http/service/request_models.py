@@ -355,6 +355,26 @@ class EntryBody(Body):
     )
 
 
+class NamedBody(Body):
+    """A body whose `key` and `at` name the request, in place of its headers."""
+
+    key: Named | None = None
+    at: At | None = None
+
+    def named(self, key: str | None, time: str | None) -> tuple[str | None, datetime | None]:
+        """Return key and time: those of the headers, or else of the body.
+
+        Raises:
+            InvalidInput: both have one; and as `key_of`.
+        """
+        found = key_of(key, time)
+        if found == (None, None):
+            return self.key, self.at
+        if (self.key, self.at) != (None, None):
+            raise InvalidInput("the key is in the header Idempotency-Key, or in the body: send one")
+        return found
+
+
 class NamedEntryBody(EntryBody):
     """One change of several; `key` and `at` name it, as the headers do of a single one."""
 
@@ -370,10 +390,15 @@ class NamedEntryBody(EntryBody):
         return Change(self.counter, self.change, self.note, self.effective, self.key, self.at)
 
 
-class EntriesBody(Body):
-    """Many changes: each with an outcome of its own, or, with `together`, all or none."""
+class EntriesBody(NamedBody):
+    """Many changes: each with an outcome of its own, or, with `together`, all or none.
 
-    model_config = ConfigDict(json_schema_extra=together_max(TRANSACTION_ACTIONS_MAX))
+    A `key` names them all, which are amounts alone then.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={**TIMED_KEY, **together_max(TRANSACTION_ACTIONS_MAX)}
+    )
 
     entries: Annotated[list[NamedEntryBody], FailFast()] = Field(
         min_length=1, max_length=ENTRIES_MAX

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core.errors import KeyConflict, LedgerError, OutcomeUnknown
+from ledger.core.errors import InvalidEntry, KeyConflict, LedgerError, OutcomeUnknown
 from ledger.core.own_keys import is_proved
 from ledger.core.parts import whole_of
 from ledger.core.values import Entry
@@ -87,22 +87,29 @@ async def record(request: Request) -> Response:
     return answer(EntryModel.fields_of(entry), _status_of(entry))
 
 
-@router.post("/entries", openapi_extra=written(EntriesBody, "Entries"))
+@router.post("/entries", openapi_extra=written(EntriesBody, "Entries", keyed=True))
 async def record_many(request: Request) -> Response:
     """Add many changes: each with an outcome of its own, or, with `together`, all or none.
 
     The answer's `results` are in the order of the request, each with a `status` and an `entry` or
-    a `problem`. With `together` an error is that of the whole request.
+    a `problem`. With `together` an error is that of the whole request. So it is with a key of the
+    request, which names the whole list: repeated, each of its changes counts once.
     """
     body = await read_json_body(request, _ENTRIES, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    timeout = for_change(request)
+    timeout, headers = for_change(request), request.headers
+    key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
+    asked = [entry.asked for entry in body.entries]
+    if body.together and key is not None:
+        raise InvalidEntry("the changes of a list with a key are not written together: send one")
     if body.together:
-        asked = [entry.asked for entry in body.entries]
         entries = await context.ledger.record_together(asked, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
+    if key is not None or at is not None:
+        entries = await context.ledger.record_many(asked, key=key, at=at, timeout=timeout)
+        return await _answered(request, [_result(entry) for entry in entries])
     end = deadline_of(timeout)
-    jobs = [partial(_each, request, context.ledger, asked, end) for asked in body.entries]
+    jobs = [partial(_each, request, context.ledger, entry, end) for entry in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
