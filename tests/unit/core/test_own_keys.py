@@ -9,6 +9,8 @@ from ledger.core import ids
 from ledger.core.own_keys import is_proved, own_keys, own_suffix
 from ledger.core.values import Entry
 from ledger.testing.clock import START
+from ledger.writes.asked_parts import ListedChanges
+from ledger.writes.entry_plan import Change
 
 (KEY,) = own_keys(5, 1)
 MADE = Entry(
@@ -62,3 +64,13 @@ def test_any_other_key_proves_nothing(entry: Entry, key: str | None) -> None:
 def test_a_key_that_was_made_is_of_one_amount(other: Entry) -> None:
     """So of several callers, whose changes share an entry, none can write another in its place."""
     assert not is_proved(other)
+
+
+def test_an_item_of_a_list_is_proved_by_the_lists_key() -> None:
+    """Whichever of the counter's items it is; with another amount it is not."""
+    changes = [Change("c", 1)] * 250
+    for item in ListedChanges.of(changes, "list-1", START).items:
+        assert is_proved(item)
+        assert not is_proved(replace(item, key="list-2"))
+        assert not is_proved(replace(item, counter="d"))
+        assert not is_proved(replace(item, parts=""))

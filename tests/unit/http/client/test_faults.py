@@ -1,6 +1,6 @@
 """What the client makes of requests and answers that are lost: no change counts twice."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,6 +28,7 @@ from support.tiers import few_fast
 
 from ledger.core.errors import (
     AccessDenied,
+    InvalidEntry,
     KeyConflict,
     LedgerError,
     NotSent,
@@ -299,3 +300,56 @@ async def test_of_many_those_in_doubt_are_named() -> None:
         one.transport._after = never
         assert len(await one.ledger.retry(caught.value.entries)) == 2
         assert await one.value() == 15
+
+
+LISTED = [("stock", 1), ("other", 2), *[("stock", 3)] * 150]
+
+
+@pytest.mark.parametrize("seed", few_fast(range(8), fast=1))
+async def test_a_list_with_a_key_counts_once(seed: int) -> None:
+    """By the same call, and by `retry`, however many tries are lost before or after the service."""
+    async with lossy(*faults(seed), seed=seed) as one:
+        for number in range(20):
+            at, entries = one.table.clock.now(), list[Entry]()
+            while not entries:
+                record = partial(one.ledger.record_many, LISTED, key=f"list-{number}", at=at)
+                entries, error = await _outcome_of(record)
+                if isinstance(error, OutcomeUnknown):
+                    assert _pairs(error.entries) == LISTED
+                    if number % 2:
+                        entries, _ = await _outcome_of(partial(one.ledger.retry, error.entries))
+            assert _pairs(entries) == LISTED
+        assert await one.value() == 20 * (1 + 3 * 150)
+
+
+def _pairs(entries: Sequence[Entry]) -> list[tuple[str, int]]:
+    return [(entry.counter, int(entry.change)) for entry in entries]
+
+
+async def _outcome_of(
+    call: Callable[[], Awaitable[list[Entry]]],
+) -> tuple[list[Entry], LedgerError | None]:
+    try:
+        return await call(), None
+    except LedgerError as error:
+        return [], error
+
+
+async def test_a_list_with_a_key_is_one_request() -> None:
+    """Of as many changes as it may have, which are amounts alone."""
+    async with lossy() as one:
+        at = one.table.clock.now()
+        with pytest.raises(InvalidEntry, match="1,001 changes with one key"):
+            await one.ledger.record_many([("stock", 1)] * 1001, key="k", at=at)
+        with pytest.raises(InvalidEntry, match="an amount alone"):
+            await one.ledger.record_many([Change("stock", 1, note="n")], key="k", at=at)
+        with pytest.raises(InvalidEntry, match="give both, or neither"):
+            await one.ledger.record_many([("stock", 1)], at=at)
+        assert await one.ledger.record_many([], key="k", at=at) == []
+        first_ones = await one.ledger.record_many([("stock", 1)] * 1000, key="k\u00e9y", at=at)
+        again = await one.ledger.record_many([("stock", 1)] * 1000, key="k\u00e9y", at=at)
+        assert again == first_ones
+        assert {entry.repeated for entry in again} == {True}
+        with pytest.raises(KeyConflict):
+            await one.ledger.record_many([("stock", 2)] * 1000, key="k\u00e9y", at=at)
+        assert await one.value() == 1000

@@ -1,0 +1,53 @@
+"""POST /v1/entries with a key of the request: one list, each change of which counts once."""
+
+from typing import Any
+
+import pytest
+from support.serving import served
+
+TIMED = {"idempotency_key": "usage.log:4096"}
+CHANGES = [{"counter": counter, "change": "2"} for counter in ("a", "b", "a")]
+
+
+@pytest.mark.parametrize("is_in_body", [False, True])
+async def test_a_list_is_written_once(*, is_in_body: bool) -> None:
+    """201 for each change, and 200 for each when it is repeated, by the headers or the body."""
+    async with served() as service:
+        time = service.table.clock.now().isoformat()
+        headers = {} if is_in_body else {**TIMED, "idempotency_time": time}
+        named = {"key": TIMED["idempotency_key"], "at": time} if is_in_body else {}
+        for status in (201, 200):
+            answer = await service.post("/v1/entries", {"entries": CHANGES, **named}, **headers)
+            assert answer.status_code == 200
+            results = answer.json()["results"]
+            assert [result["status"] for result in results] == [status] * 3
+            assert [result["entry"]["id"][-4:] for result in results] == [".000", ".000", ".001"]
+        assert (await service.value("a"), await service.value("b")) == ("4", "2")
+        other = [{**change, "change": "3"} for change in CHANGES]
+        answer = await service.post("/v1/entries", {"entries": other, **named}, **headers)
+        assert (answer.status_code, answer.json()["type"]) == (409, "/problems/key-conflict")
+        assert await service.value("a") == "4"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "detail"),
+    [
+        ({"entries": [{**CHANGES[0], "note": "n"}]}, TIMED, "an amount alone"),
+        ({"entries": CHANGES, "together": True}, TIMED, "not written together"),
+        ({"entries": CHANGES, "key": "k"}, TIMED, "send one"),
+        ({"entries": CHANGES, "at": "now"}, {}, "give both, or neither"),
+        ({"entries": CHANGES, "key": "k"}, {}, "needs at"),
+    ],
+)
+async def test_what_breaks_a_rule_is_refused_as_a_whole(
+    body: dict[str, Any], headers: dict[str, str], detail: str
+) -> None:
+    """Nothing of it is written."""
+    async with served() as service:
+        time = service.table.clock.now().isoformat()
+        body = {**body, "at": time} if "at" in body else body
+        headers = {**headers, "idempotency_time": time} if headers else {}
+        answer = await service.post("/v1/entries", body, **headers)
+        assert answer.status_code == 400
+        assert detail in answer.json()["detail"]
+        assert await service.value("a") == "0"
