@@ -17,6 +17,7 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 
 from ledger.core import amounts, ids
 from ledger.core.capacity import WRITE_UNIT_BYTES
@@ -28,6 +29,8 @@ PARTS_MAX = 1_000
 """Changes of one item: a place has three digits."""
 PART_ENDS = [ids.part_id("", place) for place in range(PARTS_MAX)]
 """How the ids of an item's changes end."""
+SUMS_KEPT = 2_048
+"""Texts of items to be written again whose sums are kept: some 2 MB."""
 ATTRIBUTE_BYTES = 128
 """All of an item but its counter and the text of its parts, at most: names and values of key with
 the number of a shard, sum of 38 digits, count, and a region whose name has up to 29 bytes.
@@ -151,6 +154,16 @@ def _amounts_in(text: str) -> list[Decimal]:
     return changes if parts_text(changes) == text else []
 
 
+@lru_cache(SUMS_KEPT)
+def _summed(text: str) -> tuple[int, Decimal]:
+    """Return number and sum of the amounts in a text; 0 of any other than `parts_text` wrote.
+
+    Kept, since a repeat asks several times, for each of the changes that share an item.
+    """
+    changes = _amounts_in(text)
+    return len(changes), amounts.total_wide(changes)
+
+
 def whole_of(entry: Entry) -> Entry:
     """Return the item that an entry is written as: of a part, all that share its item.
 
@@ -167,9 +180,10 @@ def whole_of(entry: Entry) -> Entry:
         raise InvalidEntry(
             f"entry {entry.id} was acknowledged, or read: it is there, and is never written again"
         )
-    changes = _amounts_in(entry.parts)
-    own = changes if place is None else changes[place : place + 1]
-    is_own = own and (len(own), amounts.total_wide(own)) == (entry.count, entry.change)
+    count, change = _summed(entry.parts)
+    texts = entry.parts.split(" ") if place is not None and place < count else []
+    own = (count, change) if place is None else (1, amounts.parse(texts[place]) if texts else None)
+    is_own = count and own == (entry.count, entry.change)
     said = {entry.note, entry.effective, entry.reverses, entry.spending}
     if not is_own or said != {None}:
         what = "the sum" if place is None else f"change {place}"
@@ -177,7 +191,7 @@ def whole_of(entry: Entry) -> Entry:
             f"entry {entry.id} must be {what} of its parts, and say nothing else, got"
             f" {entry.parts[:100]!r}"
         )
-    return replace(entry, id=item_id, change=amounts.total(changes), count=len(changes))
+    return replace(entry, id=item_id, change=amounts.within_range(change), count=count)
 
 
 def part_like(whole: Entry, asked: Entry) -> Entry:

@@ -1,18 +1,19 @@
 """Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from ledger.core.errors import InvalidEntry, KeyConflict, LedgerError, OutcomeUnknown
+from ledger.core.fold import Portions
 from ledger.core.own_keys import is_proved
 from ledger.core.parts import whole_of
 from ledger.core.values import Entry
@@ -21,6 +22,7 @@ from ledger.http.service.api.bodies import let_others_go_on, read_json_body
 from ledger.http.service.context import (
     REQUEST,
     RESULTS,
+    Context,
     allow,
     is_still_allowed,
     problem_for,
@@ -41,8 +43,8 @@ from ledger.http.service.request_models import (
 from ledger.http.service.wait import for_change
 from ledger.http.wire.problems import NOT_PROVED
 from ledger.http.wire.schemas import EntryModel, ReconciledModel
-from ledger.runtime.call_deadlines import deadline_of, left_until, not_sent
-from ledger.runtime.tasks import in_portions, run_all
+from ledger.runtime.call_deadlines import bounded, deadline_of, left_until, not_sent
+from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 
 NOTE_SHOWN_MAX = 256
@@ -123,12 +125,11 @@ async def retry(request: Request) -> Response:
     """
     body = await read_json_body(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    written_before = await in_portions(_all_proved(asked.entry for asked in body.entries))
-    await let_others_go_on()
+    end = deadline_of(for_change(request))
+    proofs = _in_turn(context, _all_proved(asked.entry for asked in body.entries))
+    written_before = await bounded(end, proofs, not_sent)
     entries = await context.ledger.retry(
-        written_before,
-        together=body.together,
-        timeout=for_change(request),
+        written_before, together=body.together, timeout=left_until(end, not_sent)
     )
     return await _answered(request, [_result(entry) for entry in entries])
 
@@ -242,7 +243,21 @@ def _status_of(entry: Entry) -> HTTPStatus:
     return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
 
 
-def _all_proved(entries: Iterable[Entry]) -> Generator[None, None, list[Entry]]:
+async def _in_turn(context: Context, work: Portions[list[Entry]]) -> list[Entry]:
+    """Return the result of a calculation of which one portion is done in a round, of all requests.
+
+    Many bodies of full items may come at once.
+    """
+    while True:
+        async with context.checking:
+            await let_others_go_on()
+            try:
+                next(work)
+            except StopIteration as ended:
+                return cast("list[Entry]", ended.value)
+
+
+def _all_proved(entries: Iterable[Entry]) -> Portions[list[Entry]]:
     """Return entries that their writer repeats; others go on between portions.
 
     Raises:

@@ -3,7 +3,7 @@
 import gc
 import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -942,3 +942,39 @@ async def test_the_schemas_of_the_document_are_all_there() -> None:
         named = {part.split('"')[0] for part in document.split("#/components/schemas/")[1:]}
         assert named <= set(schemas_there)
         assert "HTTPValidationError" not in named
+
+
+async def test_proofs_of_many_requests_are_checked_one_portion_in_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And within the time of their request: nothing is sent of one whose time is over."""
+    rounds = list[int]()
+    number = 0
+
+    def endless(_entries: Any) -> Iterator[None]:
+        while True:
+            rounds.append(number)
+            yield
+
+    async def count_rounds() -> None:
+        nonlocal number
+        while True:
+            await anyio.lowlevel.checkpoint()
+            number += 1
+
+    monkeypatch.setattr(entries, "_all_proved", endless)
+    entry = {"counter": "a", "id": "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", "change": "1"}
+    answers = list[httpx.Response]()
+    async with served() as service, anyio.create_task_group() as tasks:
+        tasks.start_soon(count_rounds)
+
+        async def ask() -> None:
+            body = {"entries": [{**entry, "key": "k"}]}
+            answers.append(await service.post("/v1/retries", body, prefer="wait=1"))
+
+        async with anyio.create_task_group() as asking:
+            for _ in range(3):
+                asking.start_soon(ask)
+        tasks.cancel_scope.cancel()
+    assert [answer.json()["type"] for answer in answers] == ["/problems/not-sent"] * 3
+    assert max(Counter(rounds).values()) == 1
