@@ -158,9 +158,13 @@ def _amounts_in(text: str) -> list[Decimal]:
 def _summed(text: str) -> tuple[int, Decimal]:
     """Return number and sum of the amounts in a text; 0 of any other than `parts_text` wrote.
 
-    Kept, since a repeat asks several times, for each of the changes that share an item.
+    Or of one with an amount that no call adds to a counter. Kept, since a repeat asks several
+    times, for each of the changes that share an item.
     """
-    changes = _amounts_in(text)
+    try:
+        changes = [amounts.addend(change) for change in _amounts_in(text)]
+    except AmountOverflow:
+        changes = []
     return len(changes), amounts.total_wide(changes)
 
 

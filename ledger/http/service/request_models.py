@@ -414,7 +414,7 @@ class WrittenEntry(Body):
     key: Annotated[Named, BeforeValidator(checked_key)] = Field(
         description="What its id follows from: it proves who wrote the entry."
     )
-    change: Amount
+    change: Addend
     region: Region | None = Field(
         None, description="Where it was sent first. The one that repeats it writes its own."
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import any_amounts, counters, entry_ids, money
+from support.strategies import counters, entry_ids, money
 
 from ledger.core import amounts
 from ledger.core.capacity import WRITE_UNIT_BYTES, item_size
@@ -36,6 +36,10 @@ PARTS = [
     Entry("stock", f"{ID}.{place:03d}", Decimal(change), REGION)
     for place, change in enumerate((5, -1, 8))
 ]
+
+
+LARGE = st.integers(1 - 10**38, 10**38 - 1).map(Decimal)
+"""Amounts of which two may have no sum within 38 digits."""
 
 
 def whole(*changes: Decimal, counter: str = "stock", id_: str = ID) -> Entry:
@@ -76,7 +80,7 @@ def test_parts_of_another_writers_item_are_none() -> None:
 
 @given(
     changes=st.one_of(
-        st.lists(money(), min_size=1, max_size=40), st.lists(any_amounts(), min_size=1, max_size=9)
+        st.lists(money(), min_size=1, max_size=40), st.lists(LARGE, min_size=1, max_size=9)
     ),
     counter=counters(),
     id_=entry_ids(),
@@ -237,3 +241,14 @@ def test_a_counter_whose_id_fills_the_item_has_no_room() -> None:
     """Not even for one digit."""
     assert text_room("c" * 895) == 1
     assert text_room("c" * 896) == text_room("c" * 1024) == 0
+
+
+@pytest.mark.parametrize("parts", ["1E+125 -1E+125", "100000000000000000000000000000000000000 1"])
+def test_amounts_that_no_call_adds_are_not_written_again(parts: str) -> None:
+    """One of them, reversed, would leave its counter without a total."""
+    first, second = (Decimal(text) for text in parts.split(" "))
+    made = whole(first, second)
+    assert made.parts == parts
+    for entry in (made, part_of(made, 1, second, parts=parts)):
+        with pytest.raises(InvalidEntry):
+            whole_of(entry)

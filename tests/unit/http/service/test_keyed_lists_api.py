@@ -51,3 +51,12 @@ async def test_what_breaks_a_rule_is_refused_as_a_whole(
         assert answer.status_code == 400
         assert detail in answer.json()["detail"]
         assert await service.value("a") == "0"
+
+
+@pytest.mark.parametrize("change", ["1e125", "1e-130", "1e38"])
+async def test_no_repeat_brings_what_no_call_adds(change: str) -> None:
+    """Its counter would have no total."""
+    async with served() as service:
+        entry = {"counter": "a", "id": "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", "key": "k"}
+        answer = await service.post("/v1/retries", {"entries": [{**entry, "change": change}]})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/invalid-amount")
