@@ -26,7 +26,7 @@ PROGRAM = dedent(
     from ledger_client.api.budgets import (
         create_v1_budgets_counter_put as create_budget,
         hold_v1_budgets_counter_holds_post as hold,
-        settle_v1_holds_entry_settle_post as settle,
+        settle_v1_holds_hold_settle_post as settle,
         spend_v1_budgets_counter_spends_post as spend,
     )
     from ledger_client.api.reading import total_v1_counters_counter_get as total

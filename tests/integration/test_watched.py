@@ -144,6 +144,7 @@ class Scene:
             while True:
                 with suppress(LedgerError):
                     await application.record(COUNTER, 1)
+                    await application.record(COUNTERS[-1], 1)
                     await application.totals(COUNTERS, max_age=0)
                     await application.total(COUNTER)
                 await anyio.sleep(LOAD_SECONDS)
@@ -242,6 +243,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
             compactor=FOLDS,
             pipeline=PIPELINE,
             budgets={BUDGET: {"on_outage": "allow", "grant_life": 2.0}},
+            combine=[COUNTERS[-1]],
             signatures={"keys": str(folder / "keys")},
         )
         write_settings(settings, folder / "regions.yaml")

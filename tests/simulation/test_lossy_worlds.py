@@ -143,7 +143,8 @@ def test_auditor_demands_what_a_remaining_region_has() -> None:
             auditor = Auditor(world, found=lambda: None)
             auditor.lost.add(EAST)
             key = f"2026-11-21T06:50:00.000000Z#{number:016x}"
-            auditor.arrived(region, ("a", key), {"change": {"N": "1"}})
+            item = {"sk": {"S": key}, "change": {"N": "1"}}
+            auditor.arrived(region, ("a", key), item)
             auditor.check_rest()
             broken = auditor.violation
             assert (broken is not None) == (region == WEST)
