@@ -83,16 +83,17 @@ class AskedParts:
 
 
 def plan_changes(
-    changes: Sequence[Change], planner: Planner, is_combined: Callable[[str], bool]
+    changes: Sequence[Change], planner: Planner, is_combined: Callable[[str], bool] | None
 ) -> AskedParts:
     """Plan changes; the plain ones of a combined counter share items, in their order.
+
+    `is_combined` is None where no counter is.
 
     Raises:
         InvalidInput: a change breaks a rule; nothing was planned.
         ContractConflict: as `Planner.plan`.
     """
-    counters = {change.counter for change in changes}
-    if not any(map(is_combined, counters)):
+    if is_combined is None:
         return AskedParts(_plan_alone(changes, planner), None)
     planned = [planner.plan(change) for change in changes if not change.is_plain]
     plain, alone = _PlainChanges(is_combined, first=len(planned)), iter(range(len(planned)))

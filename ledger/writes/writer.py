@@ -273,14 +273,16 @@ class Writer:
             self.check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
-        if self._is_combined(counter):
+        if self._live.current.combines(counter):
             return self._group.combine(counter, amount, end)
         return self._group.record(counter, amount, end)
 
     async def record_many(self, changes: Sequence[Change], *, end: float = NEVER) -> list[Entry]:
         """Write many changes, each independently; see `Ledger.record_many`."""
         self.check_clock()
-        asked = plan_changes(changes, self._planner, self._is_combined)
+        settings = self._live.current
+        is_combined = settings.combines if settings.combine else None
+        asked = plan_changes(changes, self._planner, is_combined)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 
     async def record_listed(self, listed: ListedChanges, *, end: float = NEVER) -> list[Entry]:
@@ -309,9 +311,6 @@ class Writer:
         if together:
             return await asked.answered(sender.transaction(asked.planned))
         return await asked.answered(bulk_write.send_all(sender, asked.planned))
-
-    def _is_combined(self, counter: str) -> bool:
-        return self._live.current.combines(counter)
 
     def check_clock(self) -> None:
         """Refuse to make or judge ids by a clock that is off.

@@ -8,7 +8,7 @@ import pytest
 from support.ledgers import make_ledger, make_settings
 
 from compactor import Compactor
-from ledger import InvalidInput, Ledger, Settings, SettingsError, Table, sync
+from ledger import InvalidCounter, InvalidInput, Ledger, Settings, SettingsError, Table, sync
 
 OPENED: list[Callable[..., object]] = [
     Ledger.open,
@@ -60,3 +60,13 @@ async def test_what_is_no_list_is_refused(many: str, given: object) -> None:
     async with make_ledger() as book:
         with pytest.raises(InvalidInput, match="must be"):
             await getattr(book, many)(given)
+
+
+@pytest.mark.parametrize("combine", [[], ["*"]], ids=repr)
+@pytest.mark.parametrize("many", ["record_many", "record_together"])
+@pytest.mark.parametrize("counter", [None, 5, b"c", [], {}], ids=repr)
+async def test_what_is_no_counter_is_refused(counter: Any, many: str, combine: list[str]) -> None:
+    """Also what no set can hold, and whatever the contract combines."""
+    async with make_ledger(combine=combine) as book:
+        with pytest.raises(InvalidCounter):
+            await getattr(book, many)([("c", 1), (counter, 1)])
