@@ -47,6 +47,8 @@ BETWEEN_PARAMETERS = (
     "budgets must be a list of different counters",  # that of the path, and those of the body
     "was acknowledged, or read",  # the id has a place, and there are no parts
     "of its parts",  # the change, or the id, is not one of them
+    "in a list with a key each change is an amount alone",  # the key may be a header
+    "of a list with a key are not written together",
 )
 """Rules between two headers, two parameters, or one and the body: OpenAPI has no words for them."""
 OF_CLOCK_OR_TABLE = (

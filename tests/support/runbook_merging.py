@@ -22,8 +22,21 @@ def start_service(run: RunbookRun) -> None:
 
 
 def all_is_merged(run: RunbookRun) -> None:
-    """Wait until the service has merged all, and has nothing left to do."""
-    run.wait_until(lambda: "would do nothing" in run.command("compactor plan COUNTER").out)
+    """Wait until the service has merged all, and has nothing left to do.
+
+    While deletes replicate there is nothing to do either, and ids to forget once they have.
+    """
+
+    def is_idle() -> bool:
+        return "would do nothing" in run.command("compactor plan COUNTER").out
+
+    def stays_idle() -> bool:
+        if not is_idle():
+            return False
+        run.sleep(2.0)
+        return is_idle()
+
+    run.wait_until(stays_idle)
 
 
 def one_region_is_behind(run: RunbookRun) -> None:
