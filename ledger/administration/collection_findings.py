@@ -15,7 +15,7 @@ from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import named_by, stamp_of
-from ledger.core.parts import expanded
+from ledger.core.parts import checked_item
 from ledger.core.sums import SUM_PREFIX, sum_of
 from ledger.core.values import Entry, NetChange
 
@@ -227,6 +227,6 @@ def _check(sort_key: str, item: Item | None) -> None:
     elif sort_key.startswith(SUM_PREFIX):
         sum_of(item)
     elif ids.parse(sort_key) is not None:
-        expanded(entry_of(item))
+        checked_item(entry_of(item))
     elif "change" in item:
         number_of(item, "change")

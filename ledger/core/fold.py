@@ -27,7 +27,7 @@ from ledger.core import amounts, ids, keys, once
 from ledger.core.entry import Item, Key, effective_of, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem, LedgerError
 from ledger.core.ids import EntryIds
-from ledger.core.parts import expanded
+from ledger.core.parts import checked_item
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import Entry, NetChange
 
@@ -387,14 +387,14 @@ def check_said(
     """
     if not (with_items or with_dates):
         return
-    read = _changes_of if with_items else effective_of
+    read = _checked_item_of if with_items else effective_of
     for item in items:
         if (with_items or "effective" in item) and ids.parse(item["sk"]["S"]) is not None:
             read(item if "pk" in item else {**item, "pk": {"S": partition}})
 
 
-def _changes_of(item: Item) -> list[Entry]:
-    return expanded(entry_of(item))
+def _checked_item_of(item: Item) -> Entry:
+    return checked_item(entry_of(item))
 
 
 def named_by(net: NetChange | None) -> tuple[str, ...]:

@@ -126,6 +126,17 @@ def expanded(entry: Entry) -> list[Entry]:
     return parts_of(entry, changes_in(entry))
 
 
+def checked_item(entry: Entry) -> Entry:
+    """Return an entry as it was read, if its parts can be.
+
+    Raises:
+        DamagedItem: as `expanded`.
+    """
+    if entry.parts:
+        changes_in(entry)
+    return entry
+
+
 def changes_in(entry: Entry) -> list[Decimal]:
     """Return the amounts of the parts of an item.
 

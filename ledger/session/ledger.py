@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from ledger.budgets.components import BudgetComponents
 from ledger.core.amounts import check_bool
-from ledger.core.errors import InvalidEntry, LedgerError, RetryHorizonPassed
+from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
@@ -250,9 +250,7 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        if key is None and at is not None:
-            raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
-        if key is None:
+        if key is None and at is None:
             entries = await self._counted(parts.writer.record_many(asked, end=end))
         else:
             entries = await self._record_listed(ListedChanges.of(asked, key, at), end)

@@ -111,16 +111,18 @@ class ListedChanges:
     places: Sequence[PartPlace]
 
     @staticmethod
-    def of(changes: Sequence[Change], key: str, at: datetime | None) -> "ListedChanges":
+    def of(changes: Sequence[Change], key: str | None, at: datetime | None) -> "ListedChanges":
         """Return changes that have one key; those of each counter share items, in their order.
 
         Whatever the contract combines, and however long the amounts are: a repeat makes the same
         items. They have no region yet.
 
         Raises:
-            InvalidInput: a change breaks a rule, or is more than an amount.
+            InvalidInput: a change breaks a rule, or is more than an amount; or `at` has no key.
             AmountOverflow: the sum of an item does not fit in 38 digits.
         """
+        if key is None:
+            raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
         key = one_spelling(checked_key(key))
         lists, places, numbers = list[list[Decimal]](), list[PartPlace](), list[tuple[str, int]]()
         last: dict[str, int] = {}

@@ -224,8 +224,6 @@ class Ledger(Reads):
         at: datetime | None,
         timeout: float | None,
     ) -> list[Entry]:
-        if key is None:
-            raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
         if len(changes) > ENTRIES_MAX:
             raise InvalidEntry(
                 f"{len(changes):,} changes with one key: a request has up to {ENTRIES_MAX:,}"

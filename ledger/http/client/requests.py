@@ -121,7 +121,7 @@ def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Requ
 
 
 def recording_list(
-    changes: Sequence[Change], key: str, at: datetime | None
+    changes: Sequence[Change], key: str | None, at: datetime | None
 ) -> Request[EntriesModel]:
     """Return the request that records changes with one key, which were checked."""
     entries = [

@@ -24,7 +24,7 @@ import anyio
 from ledger.core import keys
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import DamagedItem, InvalidInput
-from ledger.core.parts import changes_in
+from ledger.core.parts import checked_item
 from ledger.core.values import Entry, same_change
 from ledger.reads.feed import cursors
 from ledger.reads.feed.cursors import EMPTY, END, LEFT, READ, START, Cursor, is_known
@@ -179,12 +179,10 @@ def readable_entry_in(old: Item | None, new: Item | None) -> Entry | None:
     """Return the entry that a record brings; one that cannot be read is left out, and logged."""
     try:
         entry = entry_in(old, new)
-        if entry is not None and entry.parts:
-            changes_in(entry)  # so that a page can expand it
+        return None if entry is None else checked_item(entry)  # so that a page can expand it
     except DamagedItem as error:
         log.warning("left out of the feed: %s", error)
         return None
-    return entry
 
 
 def entry_in(old: Item | None, new: Item | None) -> Entry | None:
