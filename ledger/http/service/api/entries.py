@@ -25,6 +25,7 @@ from ledger.http.service.context import (
     Context,
     allow,
     is_still_allowed,
+    its_turn,
     problem_for,
     shown_to,
 )
@@ -193,6 +194,7 @@ async def _each(
 ) -> dict[str, Any]:
     """Return what became of one change of several, which all end together."""
     try:
+        await its_turn(request)
         allow(request, "write", asked.counter)  # its turn may come long after the first one's
         seconds = left_until(end, not_sent)
         change = asked.asked
@@ -211,7 +213,6 @@ async def _each(
         problem = problem_for(request, _shortened(error))
     else:
         return _result(entry)
-    await let_others_go_on()  # it may have waited for nothing
     return {"status": int(problem.kind.status), "problem": problem.fields()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Any
@@ -40,11 +41,12 @@ from ledger.core.values import Entry
 from ledger.http.service import app, context
 from ledger.http.service.access.access import OpenAccess
 from ledger.http.service.api import entries
-from ledger.http.service.context import PAGES_AT_ONCE
+from ledger.http.service.context import CHANGES_AT_ONCE, PAGES_AT_ONCE
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
 from ledger.http.wire.problems import Problem
+from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
@@ -251,10 +253,8 @@ async def _turns() -> AsyncIterator[Callable[[], int]]:
         tasks.cancel_scope.cancel()
 
 
-async def test_entries_that_are_each_refused_are_refused_in_turns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each refusal costs more than an entry that is taken."""
+async def test_changes_of_all_requests_are_made_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here each is refused, which costs more than one that is taken."""
     ahead = {"counter": "stock", "change": "1", "at": "2027-11-21T06:50:00Z"}
     refused = Counter[int]()
     async with served() as service, _turns() as turns:
@@ -264,10 +264,12 @@ async def test_entries_that_are_each_refused_are_refused_in_turns(
             return context.problem_for(request, error)
 
         monkeypatch.setattr(entries, "problem_for", problem_for)
-        body = {"entries": [{**ahead, "key": str(number)} for number in range(1_000)]}
-        answer = await service.post("/v1/entries", body)
-    assert [result["status"] for result in answer.json()["results"]] == [400] * 1_000
-    assert max(refused.values()) <= entries.ENTRIES_AT_ONCE
+        body = {"entries": [{**ahead, "key": str(number)} for number in range(500)]}
+        asked = [partial(service.post, "/v1/entries", body)] * 4
+        answers = await run_all(asked, at_once=4)
+    results = [result["status"] for answer in answers for result in answer.json()["results"]]
+    assert results == [400] * 2_000
+    assert max(refused.values()) <= CHANGES_AT_ONCE
 
 
 NOW, EARLY, LATE = "2026-11-21T06:50:00Z", "2026-11-21T05:00:00Z", "2026-11-21T08:00:00Z"
