@@ -41,7 +41,7 @@ from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.budgets.budget import Hold
 from ledger.budgets.grant_closing import RegionViews, resolve_expired
-from ledger.budgets.rights import Account, GrantName, key_of, rights_item
+from ledger.budgets.rights import GrantName, Holder, key_of, rights_item
 from ledger.budgets.spend_record import spend_of
 from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.open_regions import OpenOthers
@@ -415,12 +415,12 @@ async def keep_budgets(recorder: Recorder) -> None:
     stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
     regions = RegionViews(stores, terms, ManualClock())
     for region in (HOME, OTHER):
-        account = Account(region)
-        rights = granted_rights(account, 10, at=START - timedelta(hours=1))
+        holder = Holder(region)
+        rights = granted_rights(holder, 10, at=START - timedelta(hours=1))
         entry = spend_item(
-            4, GrantName(account, 2), at=START - timedelta(hours=1), hold=1, counter="key/42"
+            4, GrantName(holder, 2), at=START - timedelta(hours=1), hold=1, counter="key/42"
         )
-        recorder.table.set(key_of("key/42", account), rights_item(rights, "key/42"))
+        recorder.table.set(key_of("key/42", holder), rights_item(rights, "key/42"))
         recorder.table.set(("key/42", entry["sk"]["S"]), entry)
         hold = spend_of(entry)
         assert hold is not None
