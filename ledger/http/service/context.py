@@ -34,6 +34,9 @@ REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 IS_FULL = "ledger_is_full"
 """Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
+LISTS_AT_ONCE = 4
+"""Requests with many changes that are carried out at a time for one caller: more would only wait
+for the table, hold up all others when their time ends, and take megabytes each."""
 PAGES_AT_ONCE = 4
 """Pages that are read at a time for one caller: each takes megabytes until it is an answer."""
 CHANGES_AT_ONCE = 128
@@ -63,6 +66,7 @@ class Context:
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
+    _lists: dict[str, anyio.Semaphore] = field(default_factory=dict)
     _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
 
     @property
@@ -79,6 +83,10 @@ class Context:
         """Take no more requests; those under way go on."""
         self.leave()
         self.is_draining = True
+
+    def list_for(self, caller: str) -> anyio.Semaphore:
+        """Return what many changes of a caller are made in."""
+        return self._lists.setdefault(caller, anyio.Semaphore(LISTS_AT_ONCE))
 
     def page_for(self, caller: str) -> anyio.Semaphore:
         """Return what a page for a caller is read in."""

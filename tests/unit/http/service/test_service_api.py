@@ -41,7 +41,7 @@ from ledger.core.values import Entry
 from ledger.http.service import app, context
 from ledger.http.service.access.access import OpenAccess
 from ledger.http.service.api import entries
-from ledger.http.service.context import CHANGES_AT_ONCE, PAGES_AT_ONCE
+from ledger.http.service.context import CHANGES_AT_ONCE, LISTS_AT_ONCE, PAGES_AT_ONCE
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
@@ -51,6 +51,7 @@ from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
 JSON = "application/json"
+ENTRY = {"counter": "stock", "change": "1"}
 
 
 async def test_an_entry_is_created_once_by_its_key() -> None:
@@ -577,6 +578,52 @@ async def test_a_caller_has_a_few_pages_read_at_a_time(
         assert len(entered) == PAGES_AT_ONCE
         may_go_on.set()
     assert len(entered) == 3 * PAGES_AT_ONCE
+
+
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/retries"])
+async def test_a_few_lists_of_a_caller_are_made_at_a_time(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait within their time, unread; then nothing of them is sent."""
+    may_go_on, entered = anyio.Event(), list[None]()
+
+    async def held(*_: Any, **__: Any) -> Any:
+        entered.append(None)
+        await may_go_on.wait()
+        raise StoreError("not today")
+
+    async with served() as service, anyio.create_task_group() as tasks:
+        made = await service.ledger.record("stock", 1, key="k", at=service.table.clock.now())
+        listed = schemas.ProvedEntryModel.fields_of(made) if path == "/v1/retries" else ENTRY
+        post = partial(service.post, path, {"entries": [listed]}, Prefer="wait=60")
+        monkeypatch.setattr(Ledger, "record", held)
+        monkeypatch.setattr(Ledger, "retry", held)
+        for _ in range(3 * LISTS_AT_ONCE):
+            tasks.start_soon(post)
+        await anyio.wait_all_tasks_blocked()
+        assert len(entered) == LISTS_AT_ONCE
+        late = await service.post(path, {"entries": [listed]}, Prefer="wait=1")
+        assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
+        assert len(entered) == LISTS_AT_ONCE
+        may_go_on.set()
+    assert len(entered) == 3 * LISTS_AT_ONCE
+
+
+async def test_changes_that_were_not_begun_are_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a request's time there may be thousands."""
+
+    async def held(*_: Any, timeout: float, **__: Any) -> Any:
+        await anyio.sleep(timeout)
+        raise NotSent("the time ended")
+
+    monkeypatch.setattr(Ledger, "record", held)
+    monkeypatch.setattr(entries, "ENTRIES_AT_ONCE", 2)
+    async with served() as service:
+        answer = await service.post("/v1/entries", {"entries": [ENTRY] * 100}, Prefer="wait=1")
+    assert [each["status"] for each in answer.json()["results"]] == [503] * 100
+    assert len(caplog.records) == 3
 
 
 async def test_a_page_of_counters_ends_after_a_megabyte() -> None:
