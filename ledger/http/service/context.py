@@ -124,15 +124,6 @@ class Context:
             raise unavailable(NOT_READY, "the table does not answer") from None
 
 
-async def its_turn(request: Request) -> None:
-    """Wait until the request may make one more of its changes.
-
-    Raises:
-        Refused: the caller may do nothing any more.
-    """
-    await context_of(request).changes.turn(granted(request).name)
-
-
 def context_of(request: Request) -> Context:
     """Return what the request's application shares."""
     return cast("Context", request.app.state.context)

@@ -24,8 +24,9 @@ from ledger.http.service.context import (
     RESULTS,
     Context,
     allow,
+    context_of,
+    granted,
     is_still_allowed,
-    its_turn,
     problem_for,
     shown_to,
 )
@@ -118,8 +119,9 @@ async def _record_many(request: Request, end: float) -> Response:
     if key is not None or at is not None:
         entries = await context.ledger.record_many(asked, key=key, at=at, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
-    late = cache(partial(_not_begun, request))
-    jobs = [partial(_each, request, context.ledger, entry, end, late) for entry in body.entries]
+    caller, late = granted(request).name, cache(partial(_not_begun, request))
+    each = partial(_each, request, context.ledger, end=end, caller=caller, late=late)
+    jobs = [partial(each, entry) for entry in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
@@ -207,16 +209,17 @@ async def _each(
     ledger: Ledger,
     asked: NamedEntryBody,
     end: float,
+    caller: str,
     late: Callable[[], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what became of one change of several, which all end together.
+    """Return what became of one change of several of a caller, which all end together.
 
     `late` is what became of those that are not begun by then.
     """
     if has_come(end):
         return late()
     try:
-        await its_turn(request)
+        await context_of(request).changes.turn(caller)
         allow(request, "write", asked.counter)  # its turn may come long after the first one's
         seconds = left_until(end, not_sent)
         change = asked.asked
