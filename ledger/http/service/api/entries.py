@@ -51,7 +51,7 @@ from ledger.session.ledger import Ledger
 
 NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""
-ENTRIES_AT_ONCE = 256
+ENTRIES_AT_ONCE = 128
 """Entries of one request that are under way together; they share batches with all others."""
 PROOFS_AT_ONCE = 16
 """Entries of a retry whose proofs are checked in one turn of the event loop: with the most parts
