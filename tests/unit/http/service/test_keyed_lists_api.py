@@ -33,6 +33,17 @@ async def test_a_list_is_written_once(*, is_in_body: bool) -> None:
         assert await service.value("a") == "4"
 
 
+async def test_a_list_that_conflicts_in_one_counter_may_be_written_in_others() -> None:
+    """So nobody is told that nothing was written, and makes the rest again."""
+    async with served() as service:
+        timed = {**TIMED, "idempotency_time": service.table.clock.now().isoformat()}
+        await service.post("/v1/entries", {"entries": CHANGES[:1]}, **timed)
+        other = [{"counter": counter, "change": "3"} for counter in ("a", "b")]
+        answer = await service.post("/v1/entries", {"entries": other}, **timed)
+        assert (answer.status_code, answer.json()["outcome"]) == (409, "unknown")
+        assert (await service.value("a"), await service.value("b")) == ("2", "3")
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "detail"),
     [
