@@ -356,7 +356,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
     """Every call of an import that is repeated is allowed, and nothing beyond them is."""
     path = tmp_path / "changes.csv"
     path.write_text("counter,change\n" + "a,1\nb,2\n" * 120, encoding="utf-8")
-    recorder = Recorder()
+    recorder, settings = Recorder(), SETTINGS.replace(combine=["b"])
     await recorder.read_contract(HOME)
     for forgetful in (False, True):
         store = recorder.store(HOME, forgetful=forgetful)
@@ -364,7 +364,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
         with open_source(str(path)) as source:
             surveyed = await survey(source, Form(), stop=StopSign())
             assert surveyed is not None
-            importer = Importer(store, SETTINGS, others=opening(others), services=Services.of())
+            importer = Importer(store, settings, others=opening(others), services=Services.of())
             report = await importer.run(source, surveyed)
     assert report.rows_there == 240
     assert_just_enough(Role.IMPORTER, recorder.calls, [HOME, OTHER])
