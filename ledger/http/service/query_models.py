@@ -29,7 +29,6 @@ from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
 from ledger.core.parts import PARTS_MAX
 from ledger.reads.period_totals import By
-from ledger.writes.asked_parts import LISTED_MAX
 
 Schema = dict[str, JsonValue]
 
@@ -89,8 +88,8 @@ ENTRY_ID_SCHEMA: Schema = {
 }
 """With its place, of an entry that shares its item."""
 DIGITS_MAX = 38
-PARTS_CHARACTERS_MAX = LISTED_MAX * len(f"-0.{DIGITS_MAX * '0'} ")
-"""Of a list with one key; an item of other changes has at most a write unit."""
+PARTS_CHARACTERS_MAX = 100 * len(f"-0.{DIGITS_MAX * '0'} ")
+"""Of a hundred changes of a list with one key; an item of others has at most a write unit."""
 PARTS_SCHEMA: Schema = {
     "type": "string",
     "maxLength": PARTS_CHARACTERS_MAX,
