@@ -14,6 +14,7 @@ Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
 QUERY = "query one item, aiobotocore"
+LOOKUP = "totals looked up in a dict"
 USUAL_LEAN = "merge in one transaction, lean"
 ONE_COMPACTOR = "1 compactor, lean"
 MERGED_500 = "folds of 500, lean"
@@ -71,6 +72,7 @@ COLLECTION: Options = {"entries": 10_000}
 HOT: Options = {"entries": 100_000, "settings": LEAN}
 COUNTERS: Options = {"counters": 1_000, "settings": LEAN, **TUNE}
 """Merged ones, each of one net change that stands for 500 entries."""
+CACHED: Options = {**COUNTERS, "settings": {**LEAN, "cache": {"max_age": 3_600.0}}}
 SERVED: Options = {"kind": "write", "callers": 64, "counters": 1_000, **TUNE}
 """Requests over HTTP, each with a token, one after another on so many connections."""
 LIFE: Options = {
@@ -241,6 +243,8 @@ ALL: tuple[Case, ...] = (
     Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),
     Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
+    Case(LOOKUP, "totals", "reads:looked_up", options=COUNTERS),
+    Case("cached totals", "totals", "reads:cached", LOOKUP, CACHED),
     Case("requests that write", "service", "service:requests", PUT, SERVED, "uvicorn"),
     Case("requests that read", "service", "service:requests", QUERY, SERVED_READS, "uvicorn"),
     Case(RECORD, "budgets", "budgets:record", options=SPENDING),

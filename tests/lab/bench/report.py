@@ -24,7 +24,7 @@ _TITLES = {
     "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "entries read, collections of 10,000 unless another number is named",
-    "totals": "totals of 1,000 merged counters, each read from the table",
+    "totals": "totals of 1,000 merged counters, each read from the table or from the cache",
     "service": "requests over HTTP, each with a token: one write, or one total from the table",
     "budgets": "spends of one counter's limit on a local table of two regions, beside no limit and"
     " other ways to keep one",
