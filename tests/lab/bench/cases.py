@@ -14,6 +14,7 @@ Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
 QUERY = "query one item, aiobotocore"
+EMPTY_POST, EMPTY_GET = "empty endpoint of FastAPI, POST", "empty endpoint of FastAPI, GET"
 LOOKUP = "totals looked up in a dict"
 USUAL_LEAN = "merge in one transaction, lean"
 ONE_COMPACTOR = "1 compactor, lean"
@@ -212,6 +213,7 @@ def _folds(size: int) -> Case:
 
 
 SERVED_READS: Options = {**SERVED, "kind": "read"}
+SERVED_CACHED: Options = {**SERVED, "kind": "cached", "counters": 100}
 ALL: tuple[Case, ...] = (
     Case(PUT, "write", "plain:put", options=CLIENT),
     Case(PUT + TUNED, "write", "plain:put", PUT, {**CLIENT, **TUNE}),
@@ -245,8 +247,11 @@ ALL: tuple[Case, ...] = (
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
     Case(LOOKUP, "totals", "reads:looked_up", options=COUNTERS),
     Case("cached totals", "totals", "reads:cached", LOOKUP, CACHED),
-    Case("requests that write", "service", "service:requests", PUT, SERVED, "uvicorn"),
-    Case("requests that read", "service", "service:requests", QUERY, SERVED_READS, "uvicorn"),
+    Case(EMPTY_POST, "service", "service:empty", options=SERVED, package="uvicorn"),
+    Case(EMPTY_GET, "service", "service:empty", options=SERVED_READS, package="uvicorn"),
+    Case("requests that write", "service", "service:requests", EMPTY_POST, SERVED, "uvicorn"),
+    Case("requests that read", "service", "service:requests", EMPTY_GET, SERVED_READS, "uvicorn"),
+    Case("cached reads", "service", "service:requests", EMPTY_GET, SERVED_CACHED, "uvicorn"),
     Case(RECORD, "budgets", "budgets:record", options=SPENDING),
     Case("spend", "budgets", "budgets:spend", RECORD, SPENDING),
     *map(_slow_spends, (5, 20)),
