@@ -137,13 +137,14 @@ class ContractView:
 
     def is_due(self) -> bool:
         """Whether the next piece of work begins with `renew`: to read, or to be refused."""
-        return self._failure is not None or self._is_read_due()
+        return self.is_due_at(self._clock.monotonic(), self._clock.now())
 
-    def _is_read_due(self) -> bool:
-        return (
-            self._clock.monotonic() >= self._due_elapsed
-            or not self._due_from <= self._clock.now() < self._due_at
-        )
+    def is_due_at(self, monotonic: float, now: datetime) -> bool:
+        """Whether `is_due` at these times of the clock."""
+        return self._failure is not None or self._is_read_due(monotonic, now)
+
+    def _is_read_due(self, monotonic: float, now: datetime) -> bool:
+        return monotonic >= self._due_elapsed or not self._due_from <= now < self._due_at
 
     def close(self) -> None:
         """Stop reading; calls that wait for the contract end with an error."""
@@ -163,7 +164,7 @@ class ContractView:
         async with self._lock:
             if self._is_closed:
                 raise LedgerError("closed while the table's contract was read: nothing was written")
-            if not self._is_read_due():
+            if not self._is_read_due(self._clock.monotonic(), self._clock.now()):
                 self._check_readable()
                 return
             try:

@@ -65,8 +65,9 @@ GIVEN = context(2 * DIGITS_MAX, ROUND_HALF_EVEN)
 _SURELY_FITS = 10**DIGITS_MAX
 _SURELY_DIGITS = 19
 _PLAIN_EXPONENT = 40
-# Up to 16 digits before the point, 6 more by their number, and up to 15 after the point: 37.
-_SHORT_CHARACTERS = 16
+SHORT_CHARACTERS = 16
+"""A million amounts whose texts are not longer, without an exponent, have a sum that fits: up to 16
+digits before the point, 6 more by their number, and up to 15 after the point, 37 in all."""
 _SHORT_TEXTS = 10**6
 _ZERO = Decimal(0)
 # Half of 38 digits on each side of the point: any number of this form is a legal amount.
@@ -261,7 +262,7 @@ def fits(texts: Collection[str]) -> bool:
 
     Nearly always their lengths say so, much faster than their sum would.
     """
-    if len(texts) <= _SHORT_TEXTS and max(map(len, texts), default=0) <= _SHORT_CHARACTERS:
+    if len(texts) <= _SHORT_TEXTS and max(map(len, texts), default=0) <= SHORT_CHARACTERS:
         joined = "".join(texts)
         if not ("E" in joined or "e" in joined):
             return True
@@ -281,7 +282,7 @@ def to_text(number: Decimal) -> str:
     """Return an amount as the text of a DynamoDB `N`: no trailing zeros, no exponent if short."""
     if not number:
         return "0"
-    text = as_written(number)
+    text = EXACT.to_sci_string(number)
     if len(text) <= _PLAIN_EXPONENT and "E" not in text:  # the common case
         return text.rstrip("0").rstrip(".") if "." in text else text
     trimmed = number.normalize(EXACT)

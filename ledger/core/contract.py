@@ -183,10 +183,6 @@ class Terms:
         """Return whether the entries of a counter are never merged."""
         return matches_any(counter, self.unmerged)
 
-    def combines(self, counter: str) -> bool:
-        """Return whether plain changes of a counter that wait together share an item."""
-        return matches_any(counter, self.combine)
-
     def budget_of(self, counter: str) -> BudgetRule | None:
         """Return the rule of a counter's budget; None if no pattern has it."""
         pattern = self.budget_pattern_of(counter)

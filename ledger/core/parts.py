@@ -53,13 +53,14 @@ def parts_text(changes: Iterable[Decimal]) -> str:
 class GatheredParts:
     """Changes of one counter that gather for an item, in their order."""
 
-    __slots__ = ("_room", "_texts", "change", "counter")
+    __slots__ = ("_are_short", "_room", "_texts", "change", "counter")
 
     def __init__(self, counter: str) -> None:
         self.counter = counter
         self.change = _NOTHING
         self._texts: list[str] = []
         self._room = text_room(counter)
+        self._are_short = True
 
     def take(self, change: Decimal) -> bool:
         """Take one more; return False if it has no room, or the sum would not fit in 38 digits.
@@ -68,14 +69,16 @@ class GatheredParts:
         """
         text, texts = amounts.to_text(change), self._texts
         room = self._room - len(text)
+        are_short = self._are_short and len(text) <= amounts.SHORT_CHARACTERS and "E" not in text
         if texts:
             if room < 0 or len(texts) >= PARTS_MAX:
                 return False
+            change = amounts.EXACT.add(self.change, change)
             try:
-                change = amounts.within_range(amounts.EXACT.add(self.change, change))
+                change = change if are_short else amounts.within_range(change)
             except AmountOverflow:
                 return False
-        self.change, self._room = change, room - 1
+        self.change, self._room, self._are_short = change, room - 1, are_short
         texts.append(text)
         return True
 

@@ -188,7 +188,8 @@ class TotalCache:
         self._on_read = on_read
         self._region = region
         self._settings = settings
-        self._elapsed = ElapsedTime(services.clock)
+        self.elapsed = ElapsedTime(services.clock)
+        """The time by which ages are measured."""
         self._metrics = services.metrics
         self._tasks = tasks
         self._totals: OrderedDict[str, tuple[float, Total]] = OrderedDict()
@@ -236,18 +237,37 @@ class TotalCache:
         await gathering.wait(0)
         return {counter: gathering.totals[counter] for counter in wanted}
 
+    def recent(self, counter: str, max_age: float | None, seconds: float) -> Total | None:
+        """Return the cached total if it is recent enough at a time of `elapsed`, as `total` does.
+
+        One that is older than `max_age` is read again in the background.
+        """
+        kept = self._totals.get(counter)
+        if kept is None:
+            return None
+        limit = self._settings.max_age if max_age is None else max_age
+        longest = limit + self._settings.stale_max if max_age is None else limit
+        if longest <= 0:
+            return None
+        self._totals.move_to_end(counter)
+        started, total = kept
+        age = seconds - started
+        if age > longest:
+            return None
+        if age > limit:
+            self._join(counter, limit)
+        if not total.cached:  # the first time: later calls return the same object
+            total = replace(total, cached=True)
+            self._totals[counter] = started, total
+        self._metrics.cache_hits.add(self._region, age)
+        return total
+
     def _find(self, counter: str, max_age: float | None) -> Total | _Flight:
         """Return a cached total that is recent enough, or a read of it."""
+        found = self.recent(counter, max_age, self.elapsed.seconds())
+        if found is not None:
+            return found
         limit = self._settings.max_age if max_age is None else max_age
-        stale = self._settings.stale_max if max_age is None else 0.0
-        kept = self._kept(counter) if limit + stale > 0 else None
-        if kept is not None:
-            age, total = kept
-            if age <= limit + stale:
-                if age > limit:
-                    self._join(counter, limit)
-                self._metrics.cache_hit(self._region, age_seconds=age)
-                return replace(total, cached=True)
         flight, shared = self._join(counter, limit)
         if self._spans is not None:
             self._spans.waits(flight)
@@ -265,13 +285,6 @@ class TotalCache:
             self._metrics.cache_share(self._region, self._shared)
         self._missed = self._shared = 0
 
-    def _kept(self, counter: str) -> tuple[float, Total] | None:
-        found = self._totals.get(counter)
-        if found is None:
-            return None
-        self._totals.move_to_end(counter)
-        return self._elapsed.seconds() - found[0], found[1]
-
     def _join(self, counter: str, max_age: float) -> tuple[_Flight, bool]:
         """Return a read that is recent enough, starting one if needed, and whether it is shared."""
         flights = self._flights.get(counter)
@@ -285,7 +298,7 @@ class TotalCache:
             return flights.waiting, False
         running = flights.running
         if running is not None and running.started is not None:
-            age = self._elapsed.seconds() - running.started
+            age = self.elapsed.seconds() - running.started
             if age <= max_age and max_age > 0:
                 return running, True
         if flights.waiting is not None:
@@ -309,7 +322,7 @@ class TotalCache:
     async def _fly(self, counter: str) -> None:
         flights = self._flights[counter]
         flight = flights.begin()
-        flight.started = self._elapsed.seconds()
+        flight.started = self.elapsed.seconds()
         try:
             if self._spans is None:
                 total = await self._read(counter)

@@ -61,22 +61,23 @@ class ElapsedTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._missed = 0.0
-        self._monotonic = clock.monotonic()
+        self.monotonic = clock.monotonic()
+        """The monotonic clock at the last look."""
         self.at = clock.now()
         """The time of day at the last look."""
 
     @property
     def last(self) -> float:
         """The value that `seconds` last returned, or would have returned at creation."""
-        return self._monotonic + self._missed
+        return self.monotonic + self._missed
 
     def seconds(self) -> float:
         """Return seconds since an arbitrary moment; never falls."""
         monotonic, wall = self._clock.monotonic(), self._clock.now()
-        missed = (wall - self.at).total_seconds() - (monotonic - self._monotonic)
+        missed = (wall - self.at).total_seconds() - (monotonic - self.monotonic)
         if missed > MISSED_SECONDS_MIN:
             self._missed += missed
-        self._monotonic, self.at = monotonic, wall
+        self.monotonic, self.at = monotonic, wall
         return monotonic + self._missed
 
 

@@ -8,15 +8,17 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ledger.core.errors import InvalidInput, SettingsError
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 
 LATENCY_BUCKETS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
@@ -32,6 +34,94 @@ GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
 PARTS_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
+HITS = "ledger_cache_hits_total", "Totals returned from the cache without a request.", ("region",)
+AGES = (
+    "ledger_cache_age_seconds",
+    "Age of the totals returned from the cache, in seconds.",
+    ("region",),
+)
+
+
+class CacheHits(ABC):
+    """Counts the totals that a cache returns, by region, and their ages."""
+
+    @abstractmethod
+    def add(self, region: str, age_seconds: float) -> None:
+        """Count a total of this age."""
+
+    @abstractmethod
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the counts as families of samples."""
+
+
+class _Ages:
+    """How many totals of a region were in each bucket, and the sum of their ages."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(AGE_BUCKETS_SECONDS) + 1)
+        self.seconds = 0.0
+
+
+class _CountedHits(CacheHits):
+    """Plain numbers, which become samples when the registry is read.
+
+    The client library would take as long to count a hit as the cache to find it. Source: its
+    "Custom Collectors" (https://prometheus.github.io/client_python/collector/custom/).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # caches of other threads may share the registry
+        self._of: dict[str, _Ages] = {}
+
+    def add(self, region: str, age_seconds: float) -> None:
+        """Count a total of this age."""
+        with self._lock:
+            ages = self._of.get(region)
+            if ages is None:
+                ages = self._of[region] = _Ages()
+            ages.counts[bisect_left(AGE_BUCKETS_SECONDS, age_seconds)] += 1
+            ages.seconds += age_seconds
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the counts as families of samples."""
+        from prometheus_client import core  # noqa: PLC0415 (as below)
+
+        hits = core.CounterMetricFamily(*HITS[:2], labels=HITS[2])
+        ages = core.HistogramMetricFamily(*AGES[:2], labels=AGES[2])
+        bounds = [*map(str, AGE_BUCKETS_SECONDS), "+Inf"]
+        with self._lock:
+            for region, found in self._of.items():
+                up_to = list(accumulate(found.counts))
+                hits.add_metric([region], up_to[-1])
+                buckets = list(zip(bounds, map(float, up_to), strict=True))
+                ages.add_metric([region], buckets, found.seconds)
+        yield from (hits, ages)
+
+    describe = collect
+
+
+class _LibraryHits(CacheHits):
+    """Metrics of the client library, where it gathers those of several processes in files.
+
+    It finds nothing else there. Source: https://prometheus.github.io/client_python/multiprocess/
+    """
+
+    def __init__(self, make: "MetricMaker") -> None:
+        self._hits = make.counter(*HITS)
+        self._ages = make.histogram(*AGES, buckets=AGE_BUCKETS_SECONDS)
+
+    def add(self, region: str, age_seconds: float) -> None:
+        """Count a total of this age."""
+        self._hits.labels(region).inc()
+        self._ages.labels(region).observe(age_seconds)
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the counts as families of samples."""
+        yield from (*self._hits.collect(), *self._ages.collect())
+
+
 class MetricMaker:
     """Makes metrics in one registry, a private one if none is given."""
 
@@ -42,6 +132,14 @@ class MetricMaker:
         _check_multiprocess_folder(os.environ)
         self._library = library
         self._registry = library.CollectorRegistry() if registry is None else registry
+
+    def cache_hits(self) -> CacheHits:
+        """Make what counts hits of the cache."""
+        if any(name in os.environ for name in MULTIPROCESS_VARIABLES):
+            return _LibraryHits(self)
+        hits = _CountedHits()
+        self._registry.register(hits)
+        return hits
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> "Counter":
         """Make a counter."""
@@ -185,11 +283,7 @@ class Metrics(RegistryMetrics):
         self._define_budgets(make)
 
     def _define_cache(self, make: MetricMaker) -> None:
-        self.cache_hits: Counter = make.counter(
-            "ledger_cache_hits_total",
-            "Totals returned from the cache without a request.",
-            ("region",),
-        )
+        self.cache_hits: CacheHits = make.cache_hits()
         self.cache_misses: Counter = make.counter(
             "ledger_cache_misses_total",
             "Totals that had to be read from the table.",
@@ -200,21 +294,13 @@ class Metrics(RegistryMetrics):
             "Totals that waited for a read which another call had begun.",
             ("region",),
         )
-        self.cache_age: Histogram = make.histogram(
-            "ledger_cache_age_seconds",
-            "Age of the totals returned from the cache, in seconds.",
-            ("region",),
-            buckets=AGE_BUCKETS_SECONDS,
-        )
         self.cache_counters: Gauge = make.gauge(
             "ledger_cache_counters",
             "Counters whose total the cache holds now.",
             ("region",),
         )
-        self._cache_hits_of = cache(self.cache_hits.labels)
         self._cache_misses_of = cache(self.cache_misses.labels)
         self._cache_shared_of = cache(self.cache_shared.labels)
-        self._cache_age_of = cache(self.cache_age.labels)
         self._cache_counters_of = cache(self.cache_counters.labels)
 
     def _define_reads(self, make: MetricMaker) -> None:
@@ -372,11 +458,6 @@ class Metrics(RegistryMetrics):
     def budget_fetched(self, region: str) -> None:
         """Count a fetch of rights from other regions."""
         self.budget_fetches.labels(region).inc()
-
-    def cache_hit(self, region: str, *, age_seconds: float) -> None:
-        """Record a total returned from the cache."""
-        self._cache_hits_of(region).inc()
-        self._cache_age_of(region).observe(max(0.0, age_seconds))
 
     def cache_miss(self, region: str, count: int = 1) -> None:
         """Record totals that the cache did not have, or not recent enough."""

@@ -50,8 +50,8 @@ class CallGuard:
         await self._counted(bounded(end, self._view.renew(), not_read))
         return last
 
-    async def _in_time(self, timeout: float, call: Coroutine[Any, Any, Result]) -> Result:
-        """Await a call that reads, for at most `timeout` seconds.
+    async def _in_time(self, timeout: float | None, call: Coroutine[Any, Any, Result]) -> Result:
+        """Await a call that reads, for at most `timeout` seconds; None for no limit.
 
         Raises:
             ReadTooSlow: `timeout` ended.

@@ -11,7 +11,7 @@ from ledger.reads.history import Bound, HistoryRange, history
 from ledger.reads.period_totals import By, PeriodQuery, PeriodTotals
 from ledger.reads.total import Total
 from ledger.reads.total_cache import READS_AT_ONCE
-from ledger.runtime.call_deadlines import bounded, not_read
+from ledger.runtime.call_deadlines import bounded, check_timeout, not_read
 from ledger.session.arguments import check_age, check_counters
 from ledger.session.call_guard import CallGuard
 
@@ -60,20 +60,40 @@ class SessionReads(CallGuard):
             StoreError: DynamoDB could not do it.
         """
         if timeout is not None:
-            asked = self.total(counter, max_age=max_age, steady=steady, at=at, effective=effective)
-            return await self._in_time(timeout, asked)
+            check_timeout(timeout)
         checked = keys.checked_counter(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
+        if at is None and not steady and (found := self._recent(checked, max_age)) is not None:
+            return found
+        read = self._read_total(checked, max_age, steady=steady, at=at, effective=effective)
+        return await self._in_time(timeout, read)
+
+    def _recent(self, counter: str, max_age: float | None) -> Total | None:
+        """Return the cached total if it is recent enough, and the contract need not be read first.
+
+        One look at the clock serves both.
+        """
+        cache, view = self._open_parts.cache, self._view
+        elapsed = cache.elapsed
+        seconds = elapsed.seconds()
+        if view is not None and view.is_due_at(elapsed.monotonic, elapsed.at):
+            return None
+        return cache.recent(counter, max_age, seconds)
+
+    async def _read_total(
+        self, counter: str, max_age: float | None, *, steady: bool, at: object, effective: bool
+    ) -> Total:
+        """Return a counter's total that has to be read, by this call or one that it waits for."""
         parts = self._open_parts
         end = await self._renew_to_read()
         if at is not None:
             archive = await self._counted(parts.archive.reader())
             return await self._counted(
-                parts.reader.total_before(checked, at, effective=effective, archive=archive)
+                parts.reader.total_before(counter, at, effective=effective, archive=archive)
             )
         if steady:
-            return (await self._steady([checked], end))[checked]
-        total = await self._counted(bounded(end, parts.cache.total(checked, max_age), not_read))
+            return (await self._steady([counter], end))[counter]
+        total = await self._counted(bounded(end, parts.cache.total(counter, max_age), not_read))
         parts.hints.read(total)
         return total
 

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from ledger.core import contract
-from ledger.core.contract import DURATIONS, Terms
+from ledger.core.contract import DURATIONS, Terms, matches_any
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.core.urls import ARCHIVE_PLACES_MAX, wrong_place
@@ -336,7 +336,7 @@ class Settings(SettingsFields):
 
     def combines(self, counter: str) -> bool:
         """Return whether plain changes of `counter` that wait together share an item."""
-        return bool(self.combine) and self.terms.combines(counter)
+        return matches_any(counter, self.combine)
 
     @field_validator("table", "marker_table")
     @classmethod

@@ -25,7 +25,7 @@ from ledger.core.errors import (
 from ledger.core.own_keys import own_keys, own_suffix
 from ledger.core.parts import GatheredParts
 from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
-from ledger.core.values import Entry, Spending, same_call
+from ledger.core.values import Entry, Spending, quickly_made, same_call
 from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -36,6 +36,7 @@ SPANS_KEPT = 8
 """Retry horizons of different settings in one process, as time spans."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change to be recorded.

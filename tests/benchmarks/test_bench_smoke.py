@@ -129,6 +129,7 @@ async def test_an_archive_alone() -> None:
         "record_many, 25 a call",
         "merged totals, 50",
         "1,000 merged",
+        "cached totals",
         pytest.param("SDK for JavaScript", marks=pytest.mark.tools("sdk_v3")),
     ],
 )

@@ -10,29 +10,38 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
-from support.ledgers import AWAY, HOME, make_ledger, sample
+from support.ledgers import AWAY, HOME, make_ledger, sample, seeded
 
 from ledger.core import keys
+from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.errors import (
+    ContractStale,
     InvalidAmount,
     InvalidCounter,
     InvalidInput,
     KeyConflict,
     LedgerError,
     OutcomeUnknown,
+    Unreachable,
 )
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.services import Services
+from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
     Decide,
+    Fault,
+    FaultCall,
     FaultyStore,
     InOrder,
     Lost,
     NeverArrived,
+    Raises,
     Seeded,
 )
 from ledger.store.wrappers.meter import MeteredStore
+from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import START, ManualClock
 from ledger.writes.change_list import ChangeLike
 from ledger.writes.entry_plan import Change
@@ -203,6 +212,31 @@ async def test_a_thousand_readers_cost_two_queries() -> None:
             tasks.start_soon(lambda: book.total("c", max_age=0))
 
     assert 1 <= store.calls <= 2
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+async def test_no_total_is_returned_once_the_contract_cannot_be_read(timeout: float | None) -> None:
+    """A kept total may be recent enough, but whether its terms still hold is read first."""
+    world = MemoryGlobalTable(cache={"max_age": 86_400.0})
+    is_cut = False
+
+    def cut(_call: FaultCall) -> Fault | None:
+        return Raises(Unreachable("cut off")) if is_cut else None
+
+    store = FaultyStore(world.store(), cut)
+    services = Services.of(clock=world.clock, randomness=seeded())
+    connections = GivenConnections(store=store, contract=True)
+    async with Ledger(world.settings, region=HOME, services=services, given=connections) as book:
+        await book.total("c")
+        is_cut = True
+        await world.pass_time(CONTRACT_LIFE - 1)
+        assert (await book.total("c", timeout=timeout)).cached
+        await world.pass_time(10)
+        with pytest.raises(ContractStale):
+            await book.total("c", timeout=timeout)
+        is_cut = False
+        await world.pass_time(1)
+        assert (await book.total("c", timeout=timeout)).cached
 
 
 # What is counted

@@ -3,20 +3,22 @@
 The application as a process runs it: with request ids, metrics and the two logs.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
+from inspect import signature
 from random import Random
+from typing import TypeGuard, get_type_hints
 
 import orjson
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Scope
 
 from ledger.core.errors import LedgerError, NotSent
@@ -47,10 +49,10 @@ from ledger.http.service.openapi import add_models
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.page.static_files import is_page
 from ledger.http.service.page.static_files import router as page_router
+from ledger.http.service.query_models import read_query
 from ledger.http.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 from ledger.runtime.clock import Clock, system_random
 from ledger.session.ledger import Ledger, with_own_keys
-from ledger.settings.rules import rule_of
 
 _KINDS: dict[int, Kind] = {
     HTTPStatus.NOT_FOUND: NOT_FOUND,
@@ -58,6 +60,7 @@ _KINDS: dict[int, Kind] = {
 }
 
 
+Endpoint = Callable[..., Awaitable[Response]]
 _DEFAULTS = ServiceOptions()
 _VERSION = version("multi-region-ledger")
 _ROUTERS = (
@@ -110,7 +113,6 @@ def create_app(
     app.add_exception_handler(LedgerError, _on_ledger_error)
     app.add_exception_handler(CallRefused, on_refused)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(ClientDisconnect, _on_left)
     app.add_exception_handler(Exception, _on_defect)
     gate = Gate(
@@ -126,19 +128,41 @@ def create_app(
 class _PlainRoute(Route):
     """A route that a request's scope names, as FastAPI's do: metrics and log take its path."""
 
+    def __init__(self, route: APIRoute) -> None:
+        endpoint, methods = _with_query(route.endpoint), route.methods or set()
+        super().__init__(route.path, endpoint, methods=list(methods))
+        self._methods = methods
+
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether a request is this route's."""
+        """Return whether a request is this route's; FastAPI's routes tell the methods of a path."""
+        if scope["method"] not in self._methods:
+            return Match.NONE, {}
         match, found = super().matches(scope)
         return match, {**found, "route": self}
 
 
-# Endpoints that read the request themselves are routed by Starlette, in two thirds of the time that
-# FastAPI takes; FastAPI's own routes of them are what the document is made of.
-_PLAIN_ROUTES = [
-    _PlainRoute(route.path, route.endpoint, methods=list(route.methods or ()))
-    for route in (*entries.router.routes, *budgets.router.routes)
-    if isinstance(route, APIRoute)
-]
+def _with_query(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint of a request alone; one that takes a query gets it read."""
+    kind = get_type_hints(endpoint).get("asked")
+    if kind is None:
+        return endpoint
+
+    async def reading(request: Request) -> Response:
+        return await endpoint(request, read_query(kind, request.query_params))
+
+    return reading
+
+
+def _reads_itself(route: BaseRoute) -> TypeGuard[APIRoute]:
+    """Return whether an endpoint takes a request, and perhaps its query, but nothing else."""
+    if not isinstance(route, APIRoute):
+        return False
+    return {"request"} <= signature(route.endpoint).parameters.keys() <= {"request", "asked"}
+
+
+# Endpoints are routed by Starlette, and queries read here: FastAPI takes three times as long. Its
+# own routes of them are what the document is made of, and what answers a method that none has.
+_PLAIN_ROUTES = [_PlainRoute(route) for route in _ENDPOINTS if _reads_itself(route)]
 
 
 async def _on_ledger_error(request: Request, error: Exception) -> Response:
@@ -184,16 +208,6 @@ def _methods(request: Request) -> list[str]:
     if "GET" in found:
         found.add("HEAD")  # the gate's
     return sorted(found)
-
-
-async def _on_invalid(_request: Request, error: Exception) -> Response:
-    """Answer a query that breaks a rule: the first one, by its name."""
-    if not isinstance(error, RequestValidationError):
-        raise error
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"][1:]) or "query"
-    got = "" if first["type"] == "missing" else f", got {first.get('input')!r:.100}"
-    return problem_answer(Problem(INVALID, f"{name}: {rule_of(first)}{got}", NOT_APPLIED))
 
 
 _REQUEST_ID_BYTES = 8

@@ -12,7 +12,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Callable
-from typing import Annotated, get_origin
+from typing import Annotated, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -20,15 +20,18 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    ValidationError,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
 )
+from starlette.datastructures import QueryParams
 
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
 from ledger.core.parts import PARTS_MAX
 from ledger.reads.period_totals import By
+from ledger.settings.rules import rule_of
 
 Schema = dict[str, JsonValue]
 
@@ -302,6 +305,9 @@ class Asked(BaseModel):
         return value
 
 
+Query = TypeVar("Query", bound=Asked)
+
+
 class TotalQuery(Asked):
     """How a total is to be read."""
 
@@ -415,3 +421,21 @@ LISTS = frozenset(
     if get_origin(parameter.annotation) is list
 )
 """Parameters that a query may have several times."""
+
+
+def read_query(kind: type[Query], given: QueryParams) -> Query:
+    """Return what a query asks for, checked.
+
+    Raises:
+        InvalidInput: it breaks a rule: the first one, by the parameter's name.
+    """
+    fields = kind.model_fields
+    lists = {name for name in fields if get_origin(fields[name].annotation) is list}
+    values = {name: given.getlist(name) if name in lists else given[name] for name in given}
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        got = "" if first["type"] == "missing" else f", got {first['input']!r:.100}"
+        raise InvalidInput(f"{name}: {rule_of(first)}{got}") from None

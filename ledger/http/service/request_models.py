@@ -179,6 +179,8 @@ def wait_of(prefer: Sequence[str]) -> float | None:
         InvalidInput: it is no whole number of 1 to 60, or there twice; or there is more than any
             caller prefers.
     """
+    if not prefer:
+        return None
     if len(",".join(prefer)) > PREFER_LENGTH_MAX:
         raise InvalidInput(f"Prefer must have up to {PREFER_LENGTH_MAX} characters")
     asked = [one.partition(";")[0].partition("=") for one in _PREFERENCE.findall(",".join(prefer))]

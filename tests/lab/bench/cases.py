@@ -15,6 +15,8 @@ Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
 QUERY = "query one item, aiobotocore"
+EMPTY_POST, EMPTY_GET = "empty endpoint of FastAPI, POST", "empty endpoint of FastAPI, GET"
+LOOKUP = "totals looked up in a dict"
 USUAL_LEAN = "merge in one transaction, lean"
 ONE_COMPACTOR = "1 compactor, lean"
 MERGED_500 = "folds of 500, lean"
@@ -72,6 +74,7 @@ COLLECTION: Options = {"entries": 10_000}
 HOT: Options = {"entries": 100_000, "settings": LEAN}
 COUNTERS: Options = {"counters": 1_000, "settings": LEAN, **TUNE}
 """Merged ones, each of one net change that stands for 500 entries."""
+CACHED: Options = {**COUNTERS, "settings": {**LEAN, "cache": {"max_age": 3_600.0}}}
 SERVED: Options = {"kind": "write", "callers": 64, "counters": 1_000, **TUNE}
 """Requests over HTTP, each with a token, one after another on so many connections."""
 LIFE: Options = {
@@ -213,6 +216,7 @@ def _folds(size: int) -> Case:
 
 
 SERVED_READS: Options = {**SERVED, "kind": "read"}
+SERVED_CACHED: Options = {**SERVED, "kind": "cached", "counters": 100}
 ALL: tuple[Case, ...] = (
     Case(PUT, "write", "plain:put", options=CLIENT),
     Case(PUT + TUNED, "write", "plain:put", PUT, {**CLIENT, **TUNE}),
@@ -244,8 +248,13 @@ ALL: tuple[Case, ...] = (
     Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),
     Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
-    Case("requests that write", "service", "service:requests", PUT, SERVED, "uvicorn"),
-    Case("requests that read", "service", "service:requests", QUERY, SERVED_READS, "uvicorn"),
+    Case(LOOKUP, "totals", "reads:looked_up", options=COUNTERS),
+    Case("cached totals", "totals", "reads:cached", LOOKUP, CACHED),
+    Case(EMPTY_POST, "service", "service:empty", options=SERVED, package="uvicorn"),
+    Case(EMPTY_GET, "service", "service:empty", options=SERVED_READS, package="uvicorn"),
+    Case("requests that write", "service", "service:requests", EMPTY_POST, SERVED, "uvicorn"),
+    Case("requests that read", "service", "service:requests", EMPTY_GET, SERVED_READS, "uvicorn"),
+    Case("cached reads", "service", "service:requests", EMPTY_GET, SERVED_CACHED, "uvicorn"),
     Case(RECORD, "budgets", "budgets:record", options=SPENDING),
     Case("spend", "budgets", "budgets:spend", RECORD, SPENDING),
     *map(_slow_spends, (5, 20)),

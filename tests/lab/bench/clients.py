@@ -17,7 +17,7 @@ from lab.harness.child import send_value
 from lab.harness.latency import LatencyRecorder
 from ledger.runtime.loops import run_on_loop
 
-Kind = Literal["write", "read"]
+Kind = Literal["write", "read", "cached"]
 BODY = b'{"change":"1"}'
 _END = b"\r\n\r\n"
 _LENGTH = b"content-length: "
@@ -50,9 +50,9 @@ class Offered:
 def request_of(asked: Asked, number: int) -> bytes:
     """Return the bytes of a request."""
     head = f"Host: 127.0.0.1:{asked.port}\r\nAuthorization: Bearer {asked.token}\r\n"
-    if asked.kind == "read":
-        name = merged_name(number % asked.counters)
-        return f"GET /v1/counters/{name}?max_age=0 HTTP/1.1\r\n{head}\r\n".encode()
+    if asked.kind != "write":
+        name, age = merged_name(number % asked.counters), 0 if asked.kind == "read" else 3_600
+        return f"GET /v1/counters/{name}?max_age={age} HTTP/1.1\r\n{head}\r\n".encode()
     path = f"/v1/counters/counter-{number % asked.counters}/entries"
     body = f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
     return f"POST {path} HTTP/1.1\r\n{head}".encode() + body + BODY

@@ -1,7 +1,9 @@
 """The ledger's reads, measured as its users call them."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from lab.bench.load import Work
 from lab.bench.measurement import Measured, memory_bytes
 from lab.bench.rounds import Round
 from lab.bench.stub_pages import MERGED_TOTAL, counter_name, expected_total, merged_name
@@ -37,6 +39,38 @@ async def each(round_: Round) -> Measured:
             return 1, 0
 
         return await round_.measure(work, kind="read")
+
+
+async def cached(round_: Round) -> Measured:
+    """Read merged totals that the cache has, one a call."""
+    names = [merged_name(number) for number in range(round_.options["counters"])]
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
+        await ledger.totals(names)
+
+        return await round_.measure(_each_of(names, ledger.total), kind="read")
+
+
+async def looked_up(round_: Round) -> Measured:
+    """Call an async function that looks a total up in a dict, and does nothing else."""
+    names = [merged_name(number) for number in range(round_.options["counters"])]
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
+        totals = await ledger.totals(names)
+
+    async def total(name: str) -> Total:
+        return totals[name]
+
+    return await round_.measure(_each_of(names, total), kind="read")
+
+
+def _each_of(names: Sequence[str], total: Callable[[str], Awaitable[Total]]) -> Work:
+    """Return work that asks for each of these totals in turn: one call would take no time."""
+
+    async def work(_: int) -> tuple[int, int]:
+        for name in names:
+            _check(await total(name))
+        return len(names), 0
+
+    return work
 
 
 async def many(round_: Round) -> Measured:

@@ -24,8 +24,9 @@ _TITLES = {
     "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "entries read, collections of 10,000 unless another number is named",
-    "totals": "totals of 1,000 merged counters, each read from the table",
-    "service": "requests over HTTP, each with a token: one write, or one total from the table",
+    "totals": "totals of 1,000 merged counters, each read from the table or from the cache",
+    "service": "requests over HTTP, each with a token: one write, or one total; beside"
+    " endpoints that do nothing",
     "budgets": "spends of one counter's limit on a local table of two regions, beside no limit and"
     " other ways to keep one",
     "scale": "counters by Zipf's law, the hottest of 100,000 entries, in one region",

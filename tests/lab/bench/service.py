@@ -3,14 +3,18 @@
 What counts is the processor time of the service's process; the clients' share a core with the stub.
 """
 
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 
 import anyio
+import uvicorn
+from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from lab.bench.clients import Asked, Offered
@@ -21,9 +25,11 @@ from ledger.core.errors import LedgerError
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.access.token_file import create_token
 from ledger.http.service.access.tokens import SCOPES, checked_grant
+from ledger.http.service.gate import NOBODY
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.server import Running, ServerInstance
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.gc import tune_gc
 from ledger.runtime.logs import LogFormat, begin_logging
 from ledger.runtime.tasks import background_tasks
 from ledger.session.ledger import Ledger
@@ -43,18 +49,28 @@ async def requests(round_: Round) -> Measured:
     Raises:
         LedgerError: what arrived is not what was acknowledged.
     """
+    found = await _measured(round_, _serving(round_))
+    if round_.options["kind"] == "write" and found.items != found.work:
+        raise LedgerError(f"{found.items} entries arrived of {found.work} acknowledged")
+    return found
+
+
+async def empty(round_: Round) -> Measured:
+    """Answer the same requests by endpoints of FastAPI on uvicorn that do nothing."""
+    return await _measured(round_, _serving_nothing())
+
+
+async def _measured(round_: Round, serving: AbstractAsyncContextManager[_Service]) -> Measured:
+    """Measure what serves, in this process, while clients in another send requests."""
     round_.stub.reset()
-    async with _serving(round_) as service:
+    tune_gc()
+    async with serving as service:
         await _offer(round_, service, warm_seconds(round_.seconds))
         before, units = round_.stub.arrived(), round_.units("write")
         cpu_before = process_time()
         found = await _offer(round_, service, round_.seconds)
         cpu_seconds = process_time() - cpu_before
         arrived, units = round_.stub.arrived(), round_.units("write") - units
-    if round_.options["kind"] == "write" and arrived.items - before.items != found.calls:
-        raise LedgerError(
-            f"{arrived.items - before.items} entries arrived of {found.calls} acknowledged"
-        )
     return Measured(
         work=found.calls,
         calls=found.calls,
@@ -67,6 +83,23 @@ async def requests(round_: Round) -> Measured:
         units=units,
         stub_cpu_seconds=arrived.cpu_seconds - before.cpu_seconds,
     )
+
+
+@asynccontextmanager
+async def _serving_nothing() -> AsyncIterator[_Service]:
+    app = FastAPI()
+
+    @app.get("/v1/counters/{counter}")
+    @app.post("/v1/counters/{counter}/entries", status_code=HTTPStatus.CREATED)
+    async def nothing(counter: str) -> dict[str, str]:
+        return {"counter": counter}
+
+    config = uvicorn.Config(app, http="httptools", log_config=None, access_log=False)
+    server, listener = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    async with background_tasks() as tasks:
+        tasks.start_soon(server.serve, [listener])
+        yield _Service(listener.getsockname()[1], NOBODY)
+        server.should_exit = True
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """The page of all metrics, from the registry of each kind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry
@@ -47,8 +47,9 @@ def _rows(kind: type[RegistryMetrics]) -> Iterator[str]:
     registry = CollectorRegistry()
     kind(registry)
     for metric in registry._collector_to_names:  # collect() does not show labels
-        assert isinstance(metric, MetricWrapperBase)
-        (family,) = metric.describe()
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = ", ".join(f"`{label}`" for label in metric._labelnames)
-        yield row(f"`{name}`", family.type, labels, family.documentation)
+        for family in metric.collect():
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            named = metric if isinstance(metric, MetricWrapperBase) else family
+            names: Iterable[str] = vars(named)["_labelnames"]
+            labels = ", ".join(f"`{label}`" for label in names)
+            yield row(f"`{name}`", family.type, labels, family.documentation)

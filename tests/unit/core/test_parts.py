@@ -17,6 +17,7 @@ from ledger.core.fold import check_said
 from ledger.core.ids import EntryId
 from ledger.core.parts import (
     PARTS_MAX,
+    GatheredParts,
     changes_in,
     expanded,
     part_like,
@@ -104,6 +105,18 @@ def test_property_an_item_returns_its_changes(
         again = replace(part, parts=made.parts)
         assert part == part_of(made, place, changes[place]) == part_named(read, part.id)
         assert entry_item(whole_of(again)) == entry_item(made)
+
+
+@given(st.lists(st.one_of(money(), LARGE, st.just(Decimal("1E-130"))), max_size=12))
+def test_property_what_gathers_for_an_item_has_a_sum(changes: list[Decimal]) -> None:
+    """Each change is taken exactly if the sum still fits; the first one always is."""
+    gathered, taken = GatheredParts("stock"), list[Decimal]()
+    for change in changes:
+        fits = not taken or amounts.fits(list(map(amounts.to_text, [*taken, change])))
+        assert gathered.take(change) is fits
+        taken += [change] if fits else []
+    assert gathered.change == amounts.total_wide(taken)
+    assert (gathered.size, gathered.text) == (len(taken), parts_text(taken))
 
 
 DAMAGED = [

@@ -1,18 +1,23 @@
 import gc
+import os
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import prometheus_client
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 import ledger
 from compactor.metrics import CompactorMetrics
 from ledger import Ledger
 from ledger.core.errors import SettingsError, Unreachable
-from ledger.runtime.metrics import Metrics, program_registry
+from ledger.runtime.metrics import Metrics, program_registry, summed
 from ledger.testing import MemoryGlobalTable
 
 LEDGER_NAMES = {
@@ -43,6 +48,8 @@ COMPACTOR_NAMES = {
     "compactor_budget_let_through_charged_total",
     "compactor_budget_transfers_total", "compactor_signed_nets", "compactor_undeleted_entries",
 }  # fmt: skip
+
+HITS = 10_000
 
 
 def names(registry: CollectorRegistry) -> set[str]:
@@ -104,7 +111,7 @@ def test_each_method_moves_its_metrics() -> None:
     metrics.consumed("eu-west-1", "Query", "read", 1.5)
     metrics.retry("eu-west-1", "PutItem", "throttled")
     metrics.error("eu-west-1", Unreachable("gone"))
-    metrics.cache_hit("eu-west-1", age_seconds=0.4)
+    metrics.cache_hits.add("eu-west-1", 0.4)
     metrics.cache_miss("eu-west-1")
     metrics.cache_share("eu-west-1")
     metrics.cache_size("eu-west-1", 12)
@@ -237,3 +244,53 @@ def test_a_folder_of_several_processes_is_taken(
     """It is the library's to use."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     Metrics()
+
+
+def test_hits_of_the_cache_are_shown_as_by_the_client_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our own counts differ in nothing from its counter and histogram, bounds of buckets included.
+
+    It counts itself where several processes share a folder.
+    """
+    monkeypatch.setattr(prometheus_client.metrics, "_use_created", False)
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    counted = Metrics(ours)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    by_library = Metrics(theirs)
+    assert type(counted.cache_hits) is not type(by_library.cache_hits)
+    for age in (0.0, 0.01, 0.011, 0.25, 0.25, 7.5, 300.0, 300.5):
+        for region in ("eu-west-1", "us-east-1")[: 1 + (age > 0.1)]:
+            counted.cache_hits.add(region, age)
+            by_library.cache_hits.add(region, age)
+    assert generate_latest(ours) == generate_latest(theirs)
+
+
+def test_hits_are_counted_while_another_thread_reads_them() -> None:
+    """A thread of its own answers a scrape, and ledgers of several loops share a registry."""
+    registry = CollectorRegistry()
+    hits = Metrics.of(registry).cache_hits
+
+    def count() -> None:
+        for number in range(HITS):
+            hits.add(f"region-{number}", 0.5)
+
+    with ThreadPoolExecutor() as threads:
+        counting = threads.submit(count)
+        while not counting.done():
+            assert len(list(hits.collect())) == 2
+    assert summed(registry, "ledger_cache_hits_total") == HITS
+
+
+def test_hits_of_several_processes_are_in_the_folder_that_they_share(tmp_path: Path) -> None:
+    """There the client library finds nothing but its own metrics."""
+    written = (
+        "from ledger.runtime.metrics import Metrics\nMetrics().cache_hits.add('eu-west-1', 0.4)\n"
+    )
+    shared = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", written], env=shared, check=True)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(tmp_path))  # type: ignore[no-untyped-call]
+    assert summed(registry, "ledger_cache_hits_total", region="eu-west-1") == 2
+    assert summed(registry, "ledger_cache_age_seconds_sum", region="eu-west-1") == 0.8
