@@ -1,10 +1,10 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import cast
+from typing import Literal, cast
 
 import anyio
 from prometheus_client import CollectorRegistry
@@ -34,11 +34,13 @@ REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 IS_FULL = "ledger_is_full"
 """Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
-LISTS_AT_ONCE = 4
-"""Requests with many changes that are carried out at a time for one caller: more would only wait
-for the table, hold up all others when their time ends, and take megabytes each."""
-PAGES_AT_ONCE = 4
-"""Pages that are read at a time for one caller: each takes megabytes until it is an answer."""
+Kind = Literal["change", "spend", "list", "page"]
+"""Of requests that are bounded for each caller: single changes, those that may wait for rights,
+lists of changes, and pages."""
+UNDER_WAY: Mapping[Kind, int] = {"change": 128, "spend": 256, "list": 4, "page": 4}
+"""Requests of a kind that are carried out at a time for one caller. More would only wait for the
+table, and hold up all others when they end together, as where it does not answer. A list has
+`ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there is an answer."""
 CHANGES_AT_ONCE = 128
 """Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
@@ -66,8 +68,7 @@ class Context:
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
-    _lists: dict[str, anyio.Semaphore] = field(default_factory=dict)
-    _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
+    _slots: dict[tuple[Kind, str], anyio.Semaphore] = field(default_factory=dict)
 
     @property
     def region(self) -> str:
@@ -84,13 +85,12 @@ class Context:
         self.leave()
         self.is_draining = True
 
-    def list_for(self, caller: str) -> anyio.Semaphore:
-        """Return what many changes of a caller are made in."""
-        return self._lists.setdefault(caller, anyio.Semaphore(LISTS_AT_ONCE))
-
-    def page_for(self, caller: str) -> anyio.Semaphore:
-        """Return what a page for a caller is read in."""
-        return self._pages.setdefault(caller, anyio.Semaphore(PAGES_AT_ONCE))
+    def slots_for(self, kind: Kind, caller: str) -> anyio.Semaphore:
+        """Return what a request of a caller is carried out in."""
+        slots = self._slots.get((kind, caller))
+        if slots is None:
+            slots = self._slots[kind, caller] = anyio.Semaphore(UNDER_WAY[kind])
+        return slots
 
     async def left(self) -> None:
         """Wait until the instance leaves."""
@@ -152,13 +152,13 @@ def allow(request: Request, scope: Scope, *counters: str) -> Context:
     return context_of(request)
 
 
-def its_page(request: Request) -> anyio.Semaphore:
-    """Return what a page of a request is read in: one caller has a few at a time.
+def slots_of(request: Request, kind: Kind) -> anyio.Semaphore:
+    """Return what a request is carried out in: of one caller a few are at a time.
 
     Raises:
         Refused: the caller may do nothing any more.
     """
-    return context_of(request).page_for(granted(request).name)
+    return context_of(request).slots_for(kind, granted(request).name)
 
 
 def is_still_allowed(request: Request, scope: Scope, *counters: str) -> bool:

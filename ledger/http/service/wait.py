@@ -4,20 +4,32 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import TypeVar
 
+import anyio
 from fastapi import Request
+from starlette.responses import Response
 
-from ledger.http.service.context import context_of, granted, its_page
+from ledger.http.service.access.tokens import Scope
+from ledger.http.service.context import Kind, allow, context_of, slots_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
-from ledger.runtime.call_deadlines import bounded, deadline_of, not_read, not_sent
+from ledger.runtime.call_deadlines import (
+    bounded,
+    deadline_of,
+    left_until,
+    not_read,
+    not_sent,
+)
 from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
 """How long a request about the fleet may take: looks at each region, one after the other."""
+_END = "ledger_end"
+"""Where a request that changes something keeps, in its scope, when its time ends."""
+Endpoint = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
 
 
@@ -51,11 +63,14 @@ def for_pages(request: Request) -> float:
 
 
 def for_change(request: Request) -> float:
-    """Return how long a request may take that changes something.
+    """Return how long a request may take that changes something; in its slot, what is left of it.
 
     Raises:
         InvalidInput: as `preferred`.
+        NotSent: nothing is left.
     """
+    if (end := request.scope.get(_END)) is not None:
+        return left_until(end, not_sent)
     wait = preferred(request)
     deadline = live_settings(context_of(request).ledger).current.write_deadline
     return (deadline or WAIT_SECONDS_MAX) if wait is None else wait
@@ -71,22 +86,40 @@ def for_fleet(request: Request) -> float:
     return FLEET_SECONDS_MAX if wait is None else wait
 
 
-@asynccontextmanager
-async def list_slot(request: Request) -> AsyncIterator[float]:
-    """Wait until fewer lists of changes are made for the caller; yield when the request ends.
+def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
+    """Return what lets an endpoint change something once fewer requests of its caller do.
+
+    They wait within their time, which begins when their body has come. The endpoint raises besides:
 
     Raises:
-        Refused: the caller may do nothing any more.
+        Refused: of no caller with that scope.
         NotSent: its time ended before.
         InvalidInput: as `preferred`.
     """
+
+    def bound(endpoint: Endpoint) -> Endpoint:
+        @wraps(endpoint)
+        async def begun(request: Request) -> Response:
+            allow(request, scope)
+            await request.body()
+            return await _within(request, slots_of(request, kind), endpoint)
+
+        return begun
+
+    return bound
+
+
+async def _within(request: Request, slots: anyio.Semaphore, endpoint: Endpoint) -> Response:
     end = deadline_of(for_change(request))
-    slot = context_of(request).list_for(granted(request).name)
-    await bounded(end, slot.acquire(), not_sent)
     try:
-        yield end
+        slots.acquire_nowait()
+    except anyio.WouldBlock:
+        await bounded(end, slots.acquire(), not_sent)
+    request.scope[_END] = end
+    try:
+        return await endpoint(request)
     finally:
-        slot.release()
+        slots.release()
 
 
 async def read_page(
@@ -103,7 +136,7 @@ async def read_page(
     """
 
     async def read_in_turn() -> Result:
-        async with its_page(request):
+        async with slots_of(request, "page"):
             return await read()
 
     return await read_within(seconds, read_in_turn())

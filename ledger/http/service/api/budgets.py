@@ -36,7 +36,7 @@ from ledger.http.service.budget_request_models import (
 from ledger.http.service.context import Context, allow, is_still_allowed, shown_to
 from ledger.http.service.openapi import asks, returns, written
 from ledger.http.service.request_models import checked_region, counter_in, entry_in
-from ledger.http.service.wait import for_change, for_total, preferred, read_page
+from ledger.http.service.wait import for_change, for_total, one_of_few, preferred, read_page
 from ledger.http.wire.schemas import BudgetModel
 from ledger.http.wire.values import Fields, exceeded
 from ledger.runtime.call_deadlines import reading
@@ -58,6 +58,7 @@ states = APIRouter(prefix="/v1", tags=["budgets"])
 
 
 @router.post("/budgets/{counter}/spends", openapi_extra=written(SpendBody, "Entry", keyed=True))
+@one_of_few("spend", "write")
 async def spend(request: Request) -> Response:
     """Spend from a budget, if it has as much; the entry is durable in this region then.
 
@@ -78,6 +79,7 @@ async def spend(request: Request) -> Response:
 
 
 @router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
+@one_of_few("spend", "write")
 async def hold(request: Request) -> Response:
     """Keep an amount aside, which counts at once, until it is settled or voided, or expires.
 
@@ -102,6 +104,7 @@ async def hold(request: Request) -> Response:
 
 
 @router.post("/holds/{hold}/settle", openapi_extra=written(SettleBody, "Entry"))
+@one_of_few("change", "write")
 async def settle(request: Request) -> Response:
     """Settle a hold for what it came to, once: 201, and 200 when it is repeated.
 
@@ -114,6 +117,7 @@ async def settle(request: Request) -> Response:
 
 
 @router.post("/holds/{hold}/void", openapi_extra=written(VoidBody, "Entry"))
+@one_of_few("change", "write")
 async def void(request: Request) -> Response:
     """Give back all that a hold keeps aside, once: 201, and 200 when it is repeated."""
     body = await read_json_body(request, _VOID, "write")
@@ -122,6 +126,7 @@ async def void(request: Request) -> Response:
 
 
 @router.post("/holds/{hold}/extend", openapi_extra=asks(ExtendBody, returns("Entry")))
+@one_of_few("change", "write")
 async def extend(request: Request) -> Response:
     """Let a hold expire later.
 
@@ -133,6 +138,7 @@ async def extend(request: Request) -> Response:
 
 
 @router.put("/budgets/{counter}", openapi_extra=written(BudgetBody, "BudgetLimit"))
+@one_of_few("change", "admin")
 async def create(request: Request) -> Response:
     """Give a counter its limit, through the home region.
 

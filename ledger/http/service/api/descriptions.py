@@ -12,7 +12,7 @@ from ledger.http.service.api.bodies import read_json_body
 from ledger.http.service.context import allow, is_still_allowed
 from ledger.http.service.openapi import asks, returns
 from ledger.http.service.request_models import DescriptionBody, counter_in
-from ledger.http.service.wait import for_change, for_total
+from ledger.http.service.wait import for_change, for_total, one_of_few
 from ledger.http.wire.values import typed
 
 _DESCRIPTION = TypeAdapter(DescriptionBody)
@@ -33,6 +33,7 @@ async def description(request: Request) -> Response:
     "/counters/{counter}/description",
     openapi_extra=asks(DescriptionBody, returns("Description")),
 )
+@one_of_few("change", "write")
 async def describe(request: Request) -> Response:
     """Set attributes of a counter, remove those given as null; return all that it has then.
 

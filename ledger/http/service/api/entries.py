@@ -42,10 +42,10 @@ from ledger.http.service.request_models import (
     entry_in,
     key_of,
 )
-from ledger.http.service.wait import for_change, list_slot
+from ledger.http.service.wait import for_change, one_of_few
 from ledger.http.wire.problems import NOT_PROVED, Problem
 from ledger.http.wire.schemas import EntryModel, ReconciledModel
-from ledger.runtime.call_deadlines import bounded, has_come, left_until, not_sent
+from ledger.runtime.call_deadlines import bounded, deadline_of, has_come, left_until, not_sent
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 
@@ -69,6 +69,7 @@ router = APIRouter(prefix="/v1", tags=["writing"])
 
 
 @router.post("/counters/{counter}/entries", openapi_extra=written(EntryBody, "Entry", keyed=True))
+@one_of_few("change", "write")
 async def record(request: Request) -> Response:
     """Add a change to a counter; it is durable in this region when the answer comes.
 
@@ -92,6 +93,7 @@ async def record(request: Request) -> Response:
 
 
 @router.post("/entries", openapi_extra=written(EntriesBody, "Entries", keyed=True))
+@one_of_few("list", "write")
 async def record_many(request: Request) -> Response:
     """Add many changes: each with an outcome of its own, or, with `together`, all or none.
 
@@ -99,16 +101,9 @@ async def record_many(request: Request) -> Response:
     a `problem`. With `together` an error is that of the whole request. So it is with a key of the
     request, which names the whole list: repeated, each of its changes counts once.
     """
-    allow(request, "write")
-    await request.body()
-    async with list_slot(request) as end:
-        return await _record_many(request, end)
-
-
-async def _record_many(request: Request, end: float) -> Response:
     body = await read_json_body(request, _ENTRIES, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    timeout, headers = left_until(end, not_sent), request.headers
+    timeout, headers = for_change(request), request.headers
     key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     asked = [entry.asked for entry in body.entries]
     if body.together and key is not None:
@@ -119,6 +114,7 @@ async def _record_many(request: Request, end: float) -> Response:
     if key is not None or at is not None:
         entries = await context.ledger.record_many(asked, key=key, at=at, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
+    end = deadline_of(timeout)
     caller, late = granted(request).name, cache(partial(_not_begun, request))
     each = partial(_each, request, context.ledger, end=end, caller=caller, late=late)
     jobs = [partial(each, entry) for entry in body.entries]
@@ -126,6 +122,7 @@ async def _record_many(request: Request, end: float) -> Response:
 
 
 @router.post("/retries", openapi_extra=written(RetryBody, "Entries"))
+@one_of_few("list", "write")
 async def retry(request: Request) -> Response:
     """Write the entries of an `outcome-unknown` problem again, under the same ids.
 
@@ -133,15 +130,9 @@ async def retry(request: Request) -> Response:
     its `key`, which only its writer knows, and with its `parts`, if it has any; else nothing is
     written. All changes that share its item are written with it.
     """
-    allow(request, "write")
-    await request.body()
-    async with list_slot(request) as end:
-        return await _retry(request, end)
-
-
-async def _retry(request: Request, end: float) -> Response:
     body = await read_json_body(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
+    end = deadline_of(for_change(request))
     proofs = _in_turn(context, _all_proved(asked.entry for asked in body.entries))
     written_before = await bounded(end, proofs, not_sent)
     entries = await context.ledger.retry(
@@ -151,6 +142,7 @@ async def _retry(request: Request, end: float) -> Response:
 
 
 @router.post("/entries/{entry}/reverse", openapi_extra=written(ReverseBody, "Entry"))
+@one_of_few("change", "reverse")
 async def reverse(request: Request) -> Response:
     """Take an entry back by the opposite change, in the home region, once.
 
@@ -173,6 +165,7 @@ async def reverse(request: Request) -> Response:
 @router.post(
     "/counters/{counter}/reconciliations", openapi_extra=written(ReconcileBody, "Reconciled")
 )
+@one_of_few("change", "reverse")
 async def reconcile(request: Request) -> Response:
     """Correct a total by a physical count, in the home region, once for each count.
 

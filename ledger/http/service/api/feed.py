@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.http.service.answers import answer
-from ledger.http.service.context import allow, context_of, its_page, may_look
+from ledger.http.service.context import allow, context_of, may_look, slots_of
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import FeedQuery
 from ledger.http.service.request_models import moment
@@ -67,7 +67,7 @@ async def _page(
     if may_look(request) > 0 and after is not None:
         return FeedPage((), after, more=False)
     is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
-    async with its_page(request):
+    async with slots_of(request, "page"):
         return await context_of(request).ledger.feed_page(
             asked.prefix,
             counters=asked.counter or None,

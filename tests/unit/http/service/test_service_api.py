@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from support.serving import AWAY, HOME, Served, served
 
-from ledger.budgets.budget import Budget
+from ledger.budgets.budget import Budget, Budgets
 from ledger.core import ids, own_keys
 from ledger.core.errors import (
     AccessDenied,
@@ -41,7 +41,7 @@ from ledger.core.values import Entry
 from ledger.http.service import app, context
 from ledger.http.service.access.access import OpenAccess
 from ledger.http.service.api import entries
-from ledger.http.service.context import CHANGES_AT_ONCE, LISTS_AT_ONCE, PAGES_AT_ONCE
+from ledger.http.service.context import CHANGES_AT_ONCE, UNDER_WAY
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
@@ -52,6 +52,7 @@ from ledger.testing import MemoryGlobalTable
 
 JSON = "application/json"
 ENTRY = {"counter": "stock", "change": "1"}
+SET, COUNTED = {"attributes": {"name": "x"}}, (Ledger, "reconcile")
 
 
 async def test_an_entry_is_created_once_by_its_key() -> None:
@@ -572,12 +573,12 @@ async def test_a_caller_has_a_few_pages_read_at_a_time(
     async with served() as service, anyio.create_task_group() as tasks:
         is_stream = inspect.isasyncgenfunction(getattr(*call))
         monkeypatch.setattr(*call, held_stream if is_stream else held)
-        for _ in range(3 * PAGES_AT_ONCE):
+        for _ in range(3 * UNDER_WAY["page"]):
             tasks.start_soon(service.http.get, asked)
         await anyio.wait_all_tasks_blocked()
-        assert len(entered) == PAGES_AT_ONCE
+        assert len(entered) == UNDER_WAY["page"]
         may_go_on.set()
-    assert len(entered) == 3 * PAGES_AT_ONCE
+    assert len(entered) == 3 * UNDER_WAY["page"]
 
 
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/retries"])
@@ -598,15 +599,54 @@ async def test_a_few_lists_of_a_caller_are_made_at_a_time(
         post = partial(service.post, path, {"entries": [listed]}, Prefer="wait=60")
         monkeypatch.setattr(Ledger, "record", held)
         monkeypatch.setattr(Ledger, "retry", held)
-        for _ in range(3 * LISTS_AT_ONCE):
+        for _ in range(3 * UNDER_WAY["list"]):
             tasks.start_soon(post)
         await anyio.wait_all_tasks_blocked()
-        assert len(entered) == LISTS_AT_ONCE
+        assert len(entered) == UNDER_WAY["list"]
         late = await service.post(path, {"entries": [listed]}, Prefer="wait=1")
         assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
-        assert len(entered) == LISTS_AT_ONCE
+        assert len(entered) == UNDER_WAY["list"]
         may_go_on.set()
-    assert len(entered) == 3 * LISTS_AT_ONCE
+    assert len(entered) == 3 * UNDER_WAY["list"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "path", "body", "call"),
+    [
+        ("change", "POST", "/v1/counters/stock/entries", {"change": "1"}, (Ledger, "record")),
+        ("change", "PATCH", "/v1/counters/stock/description", SET, (Ledger, "describe")),
+        ("change", "POST", "/v1/counters/stock/reconciliations", {"counted": "1"}, COUNTED),
+        ("change", "PUT", "/v1/budgets/stock", {"limit": "1"}, (Budget, "create")),
+        ("spend", "POST", "/v1/budgets/stock/spends", {"amount": "1"}, (Budgets, "spend")),
+    ],
+)
+async def test_changes_of_a_caller_are_made_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: context.Kind,
+    method: str,
+    path: str,
+    body: dict[str, Any],
+    call: tuple[type, str],
+) -> None:
+    """Those that wait for one answer of the table go on together; the rest wait in their time."""
+    may_go_on, entered = anyio.Event(), list[None]()
+
+    async def held(*_: Any, **__: Any) -> Any:
+        entered.append(None)
+        await may_go_on.wait()
+        raise StoreError("not today")
+
+    monkeypatch.setattr(*call, held)
+    async with served() as service, anyio.create_task_group() as tasks:
+        ask = partial(service.http.request, method, path, json=body)
+        for _ in range(UNDER_WAY[kind] + 3):
+            tasks.start_soon(partial(ask, headers={"Prefer": "wait=60"}))
+        await anyio.wait_all_tasks_blocked()
+        assert len(entered) == UNDER_WAY[kind]
+        late = await ask(headers={"Prefer": "wait=1"})
+        assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
+        may_go_on.set()
+    assert len(entered) == UNDER_WAY[kind] + 3
 
 
 async def test_changes_that_were_not_begun_are_logged_once(
