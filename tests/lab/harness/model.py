@@ -22,7 +22,6 @@ from proof.simulator.clocks import START
 from proof.simulator.randomness import stream
 from proof.simulator.world import Lag, World, WorldFacts
 
-from lab.compare.options import CompareOptions
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import Key, key_of
 from ledger.core.errors import SignedTooLate, Throttled
@@ -198,21 +197,21 @@ class Model:
 
 
 @asynccontextmanager
-async def open_model(options: CompareOptions) -> AsyncIterator[Model]:
-    """Make a model from the options' seed; it needs the virtual loop to run on."""
-    regions, registry, clock = REGIONS[: options.regions], CollectorRegistry(), VirtualClock()
+async def open_model(regions: int, seed: int) -> AsyncIterator[Model]:
+    """Make a model of so many regions from a seed; it needs the virtual loop to run on."""
+    names, registry, clock = REGIONS[:regions], CollectorRegistry(), VirtualClock()
     metrics = Metrics.of(registry)
     world = World(
-        regions,
+        names,
         loop=asyncio.get_running_loop(),
-        randomness=stream(options.seed, "world"),
+        randomness=stream(seed, "world"),
         facts=WorldFacts(LAG),
         clock=clock,
     )
 
     def store(region: str) -> MeteredStore:
-        draws = stream(options.seed, f"trips {region}")
+        draws = stream(seed, f"trips {region}")
         inner = ModelStore(world.replicas[region], metrics=metrics, randomness=draws)
         return MeteredStore(inner, metrics=metrics, clock=clock)
 
-    yield Model(world, {region: store(region) for region in regions}, clock, registry)
+    yield Model(world, {region: store(region) for region in names}, clock, registry)
