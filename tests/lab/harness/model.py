@@ -24,7 +24,7 @@ from proof.simulator.world import Lag, World, WorldFacts
 
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import Key, key_of
-from ledger.core.errors import SignedTooLate, Throttled
+from ledger.core.errors import SignedTooLate, StoreError, Throttled
 from ledger.core.keys import EXPIRES
 from ledger.demo.harness.options import REGIONS
 from ledger.runtime.metrics import Metrics
@@ -32,7 +32,17 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.meter import MeteredStore
-from ledger.store.writes import Action, Outcome, Put, Write, placed, signed_by
+from ledger.store.writes import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    EachOutcome,
+    Outcome,
+    Put,
+    Write,
+    placed,
+    signed_by,
+)
 from ledger.testing.replicas import Replica
 
 TRIP_SECONDS = (0.001, 0.004)
@@ -114,6 +124,47 @@ class ModelStore(ForwardingStore):
         serve = lambda: self._replica.transact(actions, token=token)  # noqa: E731 (one line)
         return await self._send(actions, serve, held_seconds=TRANSACTION_SECONDS)
 
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch: what its partitions do not take is sent again, within the bound."""
+        left = list(range(len(writes)))
+        async for taken in self._taken(writes, left):
+            await self._replica.write_batch([writes[place] for place in taken])
+        if len(left) == len(writes):
+            raise Throttled(f"{self.region}: still throttled")
+        return BatchOutcome(tuple(left), (), "still throttled" if left else "")
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several conditional writes, each on its own, as a batch."""
+        left, outcomes = list(range(len(writes))), dict[int, Outcome | StoreError]()
+        async for taken in self._taken(writes, left):
+            answer = await self._replica.write_each([writes[place] for place in taken])
+            outcomes.update(zip(taken, answer.outcomes, strict=True))
+        outcomes.update((place, Throttled(f"{self.region}: still throttled")) for place in left)
+        return EachOutcome(tuple(outcomes[place] for place in range(len(writes))))
+
+    async def _taken(self, writes: Sequence[Write], left: list[int]) -> AsyncIterator[list[int]]:
+        """Yield the places of writes that partitions take, try by try, and take them out of `left`.
+
+        Those that no partition took stay in it.
+        """
+        latest, tries = signed_by(writes), self._retrier.begin("batch")
+        while left:
+            self._check_signed(latest)
+            await self._trip()
+            now = self._clock.monotonic()
+            taken = [
+                place
+                for place in left
+                if not self._service.admit([self._cost(writes[place])], now, 0.0)
+            ]
+            left[:] = [place for place in left if place not in taken]
+            if taken:
+                yield taken
+            await self._trip()
+            if left and not await tries.again("throttled", throttled=True):
+                return
+        tries.succeeded()
+
     async def _send(
         self,
         actions: Sequence[Action],
@@ -125,10 +176,9 @@ class ModelStore(ForwardingStore):
         latest, operation = signed_by(actions), "transaction" if held_seconds else "write"
         tries = self._retrier.begin(operation)
         while True:
-            if latest is not None and self._clock.now() > latest:
-                raise SignedTooLate(TOO_LATE)
+            self._check_signed(latest)
             await self._trip()
-            costs = [(action.key, self._units(action, held_seconds > 0)) for action in actions]
+            costs = [self._cost(action, is_transaction=held_seconds > 0) for action in actions]
             cause = self._service.admit(costs, self._clock.monotonic(), held_seconds)
             if not cause:
                 await self._clock.sleep(held_seconds)
@@ -139,11 +189,15 @@ class ModelStore(ForwardingStore):
             if not await tries.again(cause, throttled=cause == "throttled"):
                 raise Throttled(f"{self.region}: still {cause} after {tries.requests} tries")
 
-    def _units(self, action: Action, is_transaction: bool) -> int:  # noqa: FBT001 (a fact)
+    def _check_signed(self, latest: datetime | None) -> None:
+        if latest is not None and self._clock.now() > latest:
+            raise SignedTooLate(TOO_LATE)
+
+    def _cost(self, action: Action, *, is_transaction: bool = False) -> tuple[Key, int]:
         name, action = placed(action)
         there = self._replica.table.named(name).get(action.key) or {}
         size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
-        return write_units(size, transactional=is_transaction)
+        return action.key, write_units(size, transactional=is_transaction)
 
     async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Carry a request there and its answer back."""

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
@@ -5,12 +6,21 @@ import pytest
 from lab.harness.model import Service, open_model
 from proof.simulator import loop
 
+from ledger.core.entry import Key
 from ledger.core.errors import SignedTooLate, Throttled
 from ledger.core.keys import EXPIRES
 from ledger.demo.harness.options import REGIONS
 from ledger.runtime.clock import Clock
-from ledger.store.reads import Get
-from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Update
+from ledger.runtime.metrics import summed
+from ledger.store.reads import Get, Query
+from ledger.store.writes import (
+    TOKEN_SECONDS,
+    Applied,
+    BatchOutcome,
+    EachOutcome,
+    Put,
+    Update,
+)
 
 SEED = 7
 KEY = ("~count~0~x", "sum")
@@ -76,6 +86,48 @@ def test_conflict_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
             with pytest.raises(Throttled, match="still conflict after 8 tries"):
                 await store.write(ADD)
             assert await store.get(Get(KEY)) is None
+
+    loop.run(run)
+
+
+BATCH = [Put({"pk": {"S": "x"}, "sk": {"S": f"{number:02}"}}) for number in range(25)]
+
+
+@pytest.mark.parametrize("operation", ["write_batch", "write_each"])
+def test_what_a_partition_does_not_take_of_a_batch_is_sent_again(operation: str) -> None:
+    """Of 25 units it takes 20 at once, and the others a moment later."""
+
+    async def run() -> tuple[float, int]:
+        async with open_model(1, SEED) as model:
+            store = model.stores[REGIONS[0]]
+            answer = await getattr(store, operation)(BATCH)
+            whole = BatchOutcome(), EachOutcome((Applied(),) * len(BATCH))
+            assert answer in whole
+            items = (await store.query(Query("x"))).items
+            return summed(model.registry, "ledger_retries_total", cause="throttled"), len(items)
+
+    assert loop.run(run) == (1, len(BATCH))
+
+
+def test_the_rest_of_a_batch_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no try is taken of is told; of a batch that none is taken of nothing is written."""
+    admit = Service.admit
+
+    def refuse(service: Service, costs: Sequence[tuple[Key, int]], *when: float) -> str:
+        return "throttled" if costs[0][0][1] >= "03" else admit(service, costs, *when)
+
+    monkeypatch.setattr(Service, "admit", refuse)
+
+    async def run() -> None:
+        async with open_model(1, SEED) as model:
+            store = model.stores[REGIONS[0]]
+            assert (await store.write_batch(BATCH[:5])).unprocessed == (3, 4)
+            with pytest.raises(Throttled, match="us-east-1: still throttled"):
+                await store.write_batch(BATCH[3:5])
+            each = (await store.write_each(BATCH[2:4])).outcomes
+            assert each[0] == Applied()
+            assert isinstance(each[1], Throttled)
+            assert len((await store.query(Query("x"))).items) == 3
 
     loop.run(run)
 
