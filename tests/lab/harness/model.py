@@ -50,6 +50,9 @@ SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03
 TRANSACTION_SECONDS = 0.006
 PARTITION_UNITS_PER_SECOND = 1000.0
 PARTITION_UNITS_AT_ONCE = 20.0
+"""A larger write is taken where so many are left, and the partition takes nothing until it has come
+in.
+"""
 LAG = Lag(usual_seconds=0.25, late_share=0.0)
 POLLS_MAX = 1000
 TOO_LATE = "signed too late, so it was not sent"
@@ -86,7 +89,7 @@ class Service:
         if any(self._held_until.get(key, 0) > now for key, _ in costs):
             return "conflict"
         for key, units in costs:
-            if self._units_left(key[0], now) < units:
+            if self._units_left(key[0], now) < min(units, PARTITION_UNITS_AT_ONCE):
                 return "throttled"
         for key, units in costs:
             self._left[key[0]] = self._units_left(key[0], now) - units, now

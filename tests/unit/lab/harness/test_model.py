@@ -38,6 +38,16 @@ def test_a_partition_takes_a_thousand_units_a_second() -> None:
     assert one.admit([(("another", "sum"), 1)], 0.2, 0) == ""
 
 
+def test_a_write_larger_than_what_is_left_at_once_delays_others() -> None:
+    """A net change of 50 units is taken, and 30 ms later the partition takes more."""
+    one = Service()
+    assert one.admit([(KEY, 1)], 0.0, 0) == ""
+    assert one.admit([(KEY, 50)], 0.0, 0) == "throttled"
+    assert one.admit([(KEY, 50)], 0.001, 0) == ""
+    assert one.admit([(KEY, 1)], 0.031, 0) == "throttled"
+    assert one.admit([(KEY, 1)], 0.032, 0) == ""
+
+
 def test_a_transaction_holds_its_items() -> None:
     """A write at an item of a transaction is in conflict until that is over; others go on."""
     one = Service()
