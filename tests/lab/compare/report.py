@@ -130,7 +130,7 @@ class CompareReport(RunReport):
             title=f"7. Changes that arrive at a rate of their own ({MODEL})",
             columns=(
                 "method",
-                *(f"{backlog.arriving_per_second}/s:\nthrough, waiting" for backlog in rates),
+                *(f"{backlog.arriving_per_second:,}/s:\nthrough, waiting" for backlog in rates),
             ),
             rows=[
                 [method, *map(_backlog_text, backlogs), *[""] * (len(rates) - len(backlogs))]
