@@ -32,7 +32,7 @@ from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.limit_changer import LimitChanger
 from ledger.budgets.limit_windows import BudgetLimit, newest_of
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.budgets.rights_items import RightsView, read_budget
 from ledger.budgets.rights_mover import RightsMoved, move_rights
 from ledger.budgets.spend_record import SpendRecord, is_open, spend_of
@@ -124,24 +124,24 @@ class BudgetWork:
         shown = {region: budget.items for region, budget in budgets.items()}
         again: list[float] = []
         own = {
-            account: item
+            holder: item
             for region, items in shown.items()
-            for account, item in items.items()
-            if account.region == region and regions.keeps(account)
+            for holder, item in items.items()
+            if holder.region == region and regions.keeps(holder)
         }
         limit = newest_of(budget.limit for budget in budgets.values())
         for item in own.values():
             again += await self._look_at(regions, counter, item, shown)
         for item in self._begun(counter, own, limit):
-            await self._move(counter, item, shown, before=Rights(item.account))
-        if any(in_flight(account, own) for account in own):
+            await self._move(counter, item, shown, before=Rights(item.holder))
+        if any(in_flight(holder, own) for holder in own):
             again.append(self._now())
         if await self._goes_on(counter, limit):
             again.append(self._now() + CONFIRM_SECONDS)
         self._later.note(counter, min(again, default=None))
 
     def _begun(
-        self, counter: str, own: Mapping[Account, Rights], limit: BudgetLimit | None
+        self, counter: str, own: Mapping[Holder, Rights], limit: BudgetLimit | None
     ) -> list[Rights]:
         """Return the items that rights were sent to, and that are not there, as they begin.
 
@@ -179,9 +179,9 @@ class BudgetWork:
         regions: RegionViews,
         counter: str,
         item: Rights,
-        shown: Mapping[str, Mapping[Account, Rights]],
+        shown: Mapping[str, Mapping[Holder, Rights]],
     ) -> list[float]:
-        """Do what is to be done for one account; return when there may be more."""
+        """Do what is to be done for one holder; return when there may be more."""
         found = await close_over(regions, counter, item)
         self._closed(found.closings)
         self._report.grants_waiting += found.waiting
@@ -198,16 +198,16 @@ class BudgetWork:
         self,
         counter: str,
         rights: Rights,
-        shown: Mapping[str, Mapping[Account, Rights]],
+        shown: Mapping[str, Mapping[Holder, Rights]],
         *,
         before: Rights | None = None,
     ) -> RightsMoved:
-        """Move rights to and from an account by what its region shows."""
+        """Move rights to and from a holder by what its region shows."""
         # What a region that cannot be read was sent would lie there idle.
         seen = {
-            account: one
-            for account, one in shown[rights.account.region].items()
-            if account.region in shown
+            holder: one
+            for holder, one in shown[rights.holder.region].items()
+            if holder.region in shown
         }
         moved = await move_rights(self._regions, counter, rights, seen, before=before)
         self._report.transfers += len(moved.sent)

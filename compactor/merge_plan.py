@@ -35,7 +35,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.budgets.spend_record import View, may_fold, spend_of
 from ledger.core import amounts, ids, keys, periods
 from ledger.core.budget_rules import budget_in
@@ -92,7 +92,7 @@ class MergeRules:
     grant_late: float = 0.0
     is_signed: bool = False
 
-    def is_over(self, place: SumPlace | Account) -> bool:
+    def is_over(self, place: SumPlace | Holder) -> bool:
         """Return whether its region is lost, or has begun another epoch: a sum may be copied."""
         if self.epochs is None:
             return False

@@ -209,5 +209,5 @@ def _shows(key: str, views: Mapping[str, Collection], rules: MergeRules) -> str:
     resolved = [region for region in shown if RESOLVED in items[region]]
     opened = [region for region in shown if is_open(items[region])]
     spend = spend_of(items[opened[0]]) if opened else None
-    own = {name.account.region for name in spend.grants} if spend else set()
+    own = {name.holder.region for name in spend.grants} if spend else set()
     return next(iter((*resolved, *(region for region in opened if region in own), shown[0])))

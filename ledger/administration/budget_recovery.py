@@ -25,7 +25,7 @@ from ledger.budgets.reclaim import (
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.restore import RestoreView, look, restore_budget
 from ledger.budgets.restore_plan import RestorePlan
-from ledger.budgets.rights import Account, Rights, account_in
+from ledger.budgets.rights import Holder, Rights, holder_in
 from ledger.budgets.rights_items import read_budget
 from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core.contract import Terms
@@ -99,7 +99,7 @@ class TableBudgets:
         shares, spends = await self._shares(window), await self.lost_entries()
         return await is_all_reclaimed(self.regions, window.counter, spends, shares)
 
-    async def _shares(self, window: Window) -> Mapping[Account, Decimal] | None:
+    async def _shares(self, window: Window) -> Mapping[Holder, Decimal] | None:
         """Return the shares that lost regions may have made, unseen, and home's (`shares_in`).
 
         Home has none in a step from before it was added, nor in one that is forgotten: no item of
@@ -108,7 +108,7 @@ class TableBudgets:
         limit = await self.limit_of(window)
         if limit is None:
             return None if window.is_whole else {}
-        home = account_in(self.regions.terms.home, self.regions.terms)
+        home = holder_in(self.regions.terms.home, self.regions.terms)
         is_undecided = isinstance(step_of(limit, window.begins), LimitUndecided)
         known = {} if is_undecided else {home: Decimal(0)}
         return known | shares_in(limit, window)
@@ -147,7 +147,7 @@ class RightsReclaim(TableBudgets):
                 windows.setdefault(counter, window)
         return [*windows.values()]
 
-    async def stakes(self, window: Window) -> Mapping[Account, LostStake]:
+    async def stakes(self, window: Window) -> Mapping[Holder, LostStake]:
         """Return what is at stake of a budget; see `ledger.budgets.reclaim.stakes_of`."""
         await self.renew()
         shares = await self._shares(window)
@@ -157,7 +157,7 @@ class RightsReclaim(TableBudgets):
                 self.regions, self.lost, window.counter, spends=spends, shares=shares
             )
 
-    async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Account, Reclaim]:
+    async def reclaim(self, window: Window, most: Decimal | None) -> Mapping[Holder, Reclaim]:
         """Mint it again, and go on with its limit; see `ledger.budgets.reclaim.reclaim_lost`."""
         await self.renew()
         shares = await self._shares(window)
@@ -221,9 +221,9 @@ class RightsReclaim(TableBudgets):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a recount changed: by counter and account, and limits of which one half was there."""
+    """What a recount changed: by counter and holder, and limits of which one half was there."""
 
-    counted: Mapping[str, Mapping[Account, RestorePlan]]
+    counted: Mapping[str, Mapping[Holder, RestorePlan]]
     limits: Mapping[str, LimitChange]
 
 
@@ -246,7 +246,7 @@ class BudgetRestore(TableBudgets):
             raise BudgetMissing(
                 f"nothing of a budget {budget!r} is in the table: no limit, no spend"
             )
-        counted: dict[str, Mapping[Account, RestorePlan]] = {}
+        counted: dict[str, Mapping[Holder, RestorePlan]] = {}
         for window in looked.windows:
             counted[window.counter] = await self._counted(window, looked)
         limits: dict[str, LimitChange] = {}
@@ -259,7 +259,7 @@ class BudgetRestore(TableBudgets):
                 counted[window.counter] = {**counted.get(window.counter, {}), **again}
         return Restored({name: changed for name, changed in counted.items() if changed}, limits)
 
-    async def _counted(self, window: Window, looked: RestoreView) -> Mapping[Account, RestorePlan]:
+    async def _counted(self, window: Window, looked: RestoreView) -> Mapping[Holder, RestorePlan]:
         await self.renew()
         made = await self._made(window)
         with signed_within(self.table.view.validity, self.services.clock):
@@ -276,16 +276,16 @@ class BudgetRestore(TableBudgets):
             return None
         return await changer.go_on(budget, is_reclaimed=is_reclaimed, is_restored=True)
 
-    async def _made(self, window: Window) -> Mapping[Account, Rights | None]:
-        """Return what each account makes that has no item; None while its share is undecided."""
+    async def _made(self, window: Window) -> Mapping[Holder, Rights | None]:
+        """Return what each holder makes that has no item; None while its share is undecided."""
         limit, terms = await self.limit_of(window), self.regions.terms
-        made: dict[Account, Rights | None] = {}
+        made: dict[Holder, Rights | None] = {}
         for region in terms.written:
-            rights = Rights(account_in(region, terms), bucket=window.bucket)
-            made[rights.account] = None
+            rights = Rights(holder_in(region, terms), bucket=window.bucket)
+            made[rights.holder] = None
             with suppress(BudgetUndecided):
                 first = None if limit is None else first_rights(rights, window=window, limit=limit)
-                made[rights.account] = first or rights
+                made[rights.holder] = first or rights
         return made
 
 

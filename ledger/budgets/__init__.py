@@ -3,7 +3,7 @@
 Without I/O, the rules of each write and its condition: `rights` is the item in which a region keeps
 its part of a budget, `rights_plan` plans each change of that item, `spend_record` reads which grant
 paid for an entry, `hold_rules` has amounts kept aside, `limit_windows` limits by step, `calendar`
-the windows themselves, `initial_shares` the first rights of an account. `amount_rules` says
+the windows themselves, `initial_shares` the first rights of a holder. `amount_rules` says
 which amounts a budget can spend, `balance` who sends rights to whom, `lost_stake` what a lost
 region leaves, `grant_allowance` how large a grant is and what a process may still spend under it.
 `budget_state` says what a region shows, also in words.

@@ -24,7 +24,7 @@ from ledger.budgets.limit_windows import (
 from ledger.budgets.lost_stake import reclaimed_in
 from ledger.budgets.raise_ids import Knows, checked_id, is_made, remember_raise
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, Rights, account_in, is_rights, rights_of, write_of
+from ledger.budgets.rights import Holder, Rights, holder_in, is_rights, rights_of, write_of
 from ledger.budgets.rights_items import RightsView, budget_of, scanned
 from ledger.core import amounts
 from ledger.core.contract import NO_HOME
@@ -86,8 +86,8 @@ class BudgetAdministrator:
         puts: list[Put] = []
         is_minted = any(item.minted for item in left)  # nothing may be, in a restored table
         if window.is_whole and (not left or not (is_minted or terms.lost)):
-            account = account_in(terms.home, terms)
-            before = next((item for item in left if item.account == account), Rights(account))
+            holder = holder_in(terms.home, terms)
+            before = next((item for item in left if item.holder == holder), Rights(holder))
             after = _minted(before, made, window)
             if after != before:
                 puts.append(write_of(before, after, budget))
@@ -199,7 +199,7 @@ class BudgetAdministrator:
             DamagedItem: a control item cannot be read whole.
             StoreError: DynamoDB could not do it.
         """
-        items: dict[str, dict[Account, Rights]] = {}
+        items: dict[str, dict[Holder, Rights]] = {}
         limits: dict[str, dict[str, BudgetLimit]] = {}
         here = self._access.here
         async for item in scanned(self._access.store):
@@ -208,7 +208,7 @@ class BudgetAdministrator:
                 continue
             if is_rights(sort_key):
                 rights = here.as_of_now(rights_of(item))
-                items.setdefault(counter, {})[rights.account] = rights
+                items.setdefault(counter, {})[rights.holder] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
                 limits.setdefault(counter, {})[sort_key] = limit_of(item)
         now = self._access.services.clock.now()
@@ -232,15 +232,15 @@ class BudgetAdministrator:
         if window.is_whole:  # a lost home may have left a raise in half, to be written by the next
             target = target_of(limit, items.values()) if terms.lost else limit.newest.limit
         if not window.is_whole:
-            accounts = {account_in(region, terms) for region in terms.written}
-            accounts |= reclaimed_in(items.values()) | shares_in(limit, window).keys()
-            for account in accounts:  # what it has not made, or what no region shows, is its share
+            holders = {holder_in(region, terms) for region in terms.written}
+            holders |= reclaimed_in(items.values()) | shares_in(limit, window).keys()
+            for holder in holders:  # what it has not made, or what no region shows, is its share
                 try:
-                    made = first_rights(shown.of(account), window=window, limit=limit)
+                    made = first_rights(shown.of(holder), window=window, limit=limit)
                 except BudgetUndecided:
                     target = limit.newest.limit
                 else:
-                    items[account] = made or shown.of(account)
+                    items[holder] = made or shown.of(holder)
             items = with_shares(items, [each for each in items if not shown.of(each).version])
             if target is None and (lowered := target_in(limit, window)) is not None:
                 target = min(lowered, rights_plan.limit_of(tuple(items.values())))
@@ -253,7 +253,7 @@ def _minted(before: Rights, made: BudgetLimit, window: Window) -> Rights:
     if not made.opened_by:
         if before.version:
             return rights_plan.mint(before, amount) if amount else before
-        return rights_plan.create(before.account, amount, bucket=window.bucket)
+        return rights_plan.create(before.holder, amount, bucket=window.bucket)
     steps: list[rights_plan.Step] = [
         partial(first_rights, window=window, limit=made),
         *(

@@ -1,11 +1,11 @@
 """Who sends rights to whom: by demand, with hysteresis, from what one region shows of all items.
 
-Each account's *goal* is its part of what is free anywhere, 80 % by rate and 20 % equal, so that one
-that has sold nothing yet can begin. Every `PERIOD_SECONDS` an account that has more than 1.25 of
+Each holder's *goal* is its part of what is free anywhere, 80 % by rate and 20 % equal, so that one
+that has sold nothing yet can begin. Every `PERIOD_SECONDS` a holder that has more than 1.25 of
 its goal sends what is above the goal to those that have less than half of theirs. One that had to
 refuse says what it wants (`want`), and gets what it lacks of its goal at once, of each giver at
 most half of what that has; but the last piece whole, from one that wants nothing itself. Without
-hysteresis rights go to and fro. What an account was charged more than it had (a hold settled over
+hysteresis rights go to and fro. What a holder was charged more than it had (a hold settled over
 the limit, a spend let through) others pay first, each its part of it.
 
 It decides nothing but where rights lie: views may be old, and differ.
@@ -16,7 +16,7 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
 
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.core import amounts
 from ledger.core.amounts import PROPORTION
 
@@ -24,46 +24,46 @@ PERIOD_SECONDS = 30.0
 BY_RATE = Decimal("0.8")
 """Of what is free, how much is shared by rate; the rest in equal parts."""
 SURPLUS_ABOVE = Decimal("1.25")
-"""Of its goal: above it an account gives."""
+"""Of its goal: above it a holder gives."""
 NEEDY_BELOW = Decimal("0.5")
-"""Of its goal: below it an account gets."""
+"""Of its goal: below it a holder gets."""
 WANTED_PART = Decimal("0.5")
 """Of what a giver has, the most that it sends to one that wants."""
 
 _ZERO = Decimal(0)
 
 
-def free(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-    """Return what each account may still grant, with what is on its way to it; at least 0.
+def free(items: Mapping[Holder, Rights]) -> dict[Holder, Decimal]:
+    """Return what each holder may still grant, with what is on its way to it; at least 0.
 
     What others have taken of it counts as theirs, though its item is shown as it was before: else
     rights would count twice, and all together come to more than the limit. If that is more than the
-    account shows, it had it of another that is shown as it was before, too: of whom most is shown.
+    holder shows, it had it of another that is shown as it was before, too: of whom most is shown.
     """
     shown = {
-        account: amounts.total_wide(
+        holder: amounts.total_wide(
             (
-                max(_ZERO, amounts.total_wide((item.available, in_flight(account, items)))),
-                _unseen(account, items).copy_negate(),
+                max(_ZERO, amounts.total_wide((item.available, in_flight(holder, items)))),
+                _unseen(holder, items).copy_negate(),
             )
         )
-        for account, item in items.items()
+        for holder, item in items.items()
     }
     lacking = amounts.total_wide(max(_ZERO, amount.copy_negate()) for amount in shown.values())
-    for account in sorted(shown, key=lambda one: (shown[one].copy_negate(), one)):
-        less = min(lacking, max(_ZERO, shown[account]))
-        shown[account] = amounts.total_wide((max(_ZERO, shown[account]), less.copy_negate()))
+    for holder in sorted(shown, key=lambda one: (shown[one].copy_negate(), one)):
+        less = min(lacking, max(_ZERO, shown[holder]))
+        shown[holder] = amounts.total_wide((max(_ZERO, shown[holder]), less.copy_negate()))
         lacking = amounts.total_wide((lacking, less.copy_negate()))
     return shown
 
 
-def elsewhere(items: Mapping[Account, Rights], here: Decimal) -> Decimal:
-    """Return what these accounts may still grant, less what one of them has here; at least 0."""
+def elsewhere(items: Mapping[Holder, Rights], here: Decimal) -> Decimal:
+    """Return what these holders may still grant, less what one of them has here; at least 0."""
     return max(_ZERO, amounts.total_wide((*free(items).values(), here.copy_negate())))
 
 
-def in_flight(to: Account, items: Mapping[Account, Rights]) -> Decimal:
-    """Return what others sent to an account, and it has not taken up, as these items show it."""
+def in_flight(to: Holder, items: Mapping[Holder, Rights]) -> Decimal:
+    """Return what others sent to a holder, and it has not taken up, as these items show it."""
     taken = items[to].taken if to in items else {}
     under_way = (
         amounts.total_wide((item.sent.get(to, _ZERO), taken.get(giver, _ZERO).copy_negate()))
@@ -73,23 +73,23 @@ def in_flight(to: Account, items: Mapping[Account, Rights]) -> Decimal:
 
 
 def debts(
-    items: Mapping[Account, Rights], *, lost: Collection[Account] = ()
-) -> dict[Account, Decimal]:
-    """Return what accounts were charged, or have given, more than they have; those that owe.
+    items: Mapping[Holder, Rights], *, lost: Collection[Holder] = ()
+) -> dict[Holder, Decimal]:
+    """Return what holders were charged, or have given, more than they have; those that owe.
 
     What is on its way to them counts as theirs. Of a `lost` one others may have taken what no
     version of its item that arrived shows as sent.
     """
     found = {}
-    for account in sorted(items):
-        unseen = _unseen(account, items) if account in lost else _ZERO
-        has = (items[account].available, in_flight(account, items), unseen.copy_negate())
-        found[account] = amounts.total_wide(has).copy_negate()
-    return {account: owed for account, owed in found.items() if owed > 0}
+    for holder in sorted(items):
+        unseen = _unseen(holder, items) if holder in lost else _ZERO
+        has = (items[holder].available, in_flight(holder, items), unseen.copy_negate())
+        found[holder] = amounts.total_wide(has).copy_negate()
+    return {holder: owed for holder, owed in found.items() if owed > 0}
 
 
-def _unseen(giver: Account, items: Mapping[Account, Rights]) -> Decimal:
-    """Return what others have taken of an account that its item does not show as sent."""
+def _unseen(giver: Holder, items: Mapping[Holder, Rights]) -> Decimal:
+    """Return what others have taken of a holder that its item does not show as sent."""
     sent = items[giver].sent
     more = (
         amounts.total_wide((item.taken.get(giver, _ZERO), sent.get(to, _ZERO).copy_negate()))
@@ -98,64 +98,64 @@ def _unseen(giver: Account, items: Mapping[Account, Rights]) -> Decimal:
     return amounts.total_wide(max(_ZERO, amount) for amount in more)
 
 
-def goals(items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-    """Return each account's part of what is free anywhere; rounded down, so at most all of it."""
+def goals(items: Mapping[Holder, Rights]) -> dict[Holder, Decimal]:
+    """Return each holder's part of what is free anywhere; rounded down, so at most all of it."""
     total = amounts.total_wide(free(items).values())
     rates = amounts.total_wide(item.rate for item in items.values())
     equal = PROPORTION.divide(Decimal(1), Decimal(len(items)))
     found = {}
-    for account, item in items.items():
+    for holder, item in items.items():
         by_rate = PROPORTION.divide(item.rate, rates) if rates else equal
         rest = PROPORTION.multiply(PROPORTION.subtract(Decimal(1), BY_RATE), equal)
         weight = PROPORTION.add(PROPORTION.multiply(BY_RATE, by_rate), rest)
-        found[account] = PROPORTION.multiply(total, weight)
+        found[holder] = PROPORTION.multiply(total, weight)
     return found
 
 
 def transfers(
-    me: Account, items: Mapping[Account, Rights], *, quantum: Decimal
-) -> dict[Account, Decimal]:
-    """Return what an account sends now, to whom; together at most what it has.
+    me: Holder, items: Mapping[Holder, Rights], *, quantum: Decimal
+) -> dict[Holder, Decimal]:
+    """Return what a holder sends now, to whom; together at most what it has.
 
-    `items` are those that its region shows, its own among them; accounts that are lost, leave or
+    `items` are those that its region shows, its own among them; holders that are lost, leave or
     may not be sent to are left out. Amounts are multiples of `quantum`, a power of ten: the
     smallest piece that is ever spent, so that no region is left with a part of one.
     """
     mine = max(_ZERO, items[me].available)
-    if owed := {account: debt for account, debt in debts(items).items() if account != me}:
+    if owed := {holder: debt for holder, debt in debts(items).items() if holder != me}:
         return _paid(owed, mine, items, quantum)
     goal, has = goals(items), free(items)
     lacks = {
-        account: max(_ZERO, PROPORTION.subtract(goal[account], has[account]))
-        for account in items
-        if account != me
+        holder: max(_ZERO, PROPORTION.subtract(goal[holder], has[holder]))
+        for holder in items
+        if holder != me
     }
     wanted = {
-        account: min(lacks[account], PROPORTION.multiply(mine, WANTED_PART))
-        for account in sorted(lacks)
-        if items[account].want > 0
+        holder: min(lacks[holder], PROPORTION.multiply(mine, WANTED_PART))
+        for holder in sorted(lacks)
+        if items[holder].want > 0
     }
     sent = _within(wanted, mine, quantum) or _last_piece(wanted, items[me], quantum)
     left = amounts.total_wide((mine, amounts.total_wide(sent.values()).copy_negate()))
     if left <= PROPORTION.multiply(goal[me], SURPLUS_ABOVE):
         return sent
     needy = {
-        account: lacks[account]
-        for account in sorted(lacks)
-        if account not in sent and has[account] < PROPORTION.multiply(goal[account], NEEDY_BELOW)
+        holder: lacks[holder]
+        for holder in sorted(lacks)
+        if holder not in sent and has[holder] < PROPORTION.multiply(goal[holder], NEEDY_BELOW)
     }
     return {**sent, **_within(needy, PROPORTION.subtract(left, goal[me]), quantum)}
 
 
 def _paid(
-    owed: Mapping[Account, Decimal],
+    owed: Mapping[Holder, Decimal],
     mine: Decimal,
-    items: Mapping[Account, Rights],
+    items: Mapping[Holder, Rights],
     quantum: Decimal,
-) -> dict[Account, Decimal]:
-    """Return what one account pays of debts: its part by what it has, rounded up to a quantum."""
+) -> dict[Holder, Decimal]:
+    """Return what one holder pays of debts: its part by what it has, rounded up to a quantum."""
     part = PROPORTION.divide(mine, amounts.total_wide(free(items).values()) or Decimal(1))
-    paid: dict[Account, Decimal] = {}
+    paid: dict[Holder, Decimal] = {}
     for one, debt in owed.items():
         left = amounts.total_wide((mine, amounts.total_wide(paid.values()).copy_negate()))
         whole = PROPORTION.multiply(min(Decimal(1), part), debt)
@@ -183,8 +183,8 @@ def quantum_of(items: Iterable[Rights]) -> Decimal:
 
 
 def _last_piece(
-    wanted: Mapping[Account, Decimal], mine: Rights, quantum: Decimal
-) -> dict[Account, Decimal]:
+    wanted: Mapping[Holder, Decimal], mine: Rights, quantum: Decimal
+) -> dict[Holder, Decimal]:
     """Return one piece for the one that lacks most, if the giver has one and wants none itself."""
     most = max(wanted, key=lambda one: wanted[one], default=None)
     if most is None or not wanted[most] or mine.want > 0 or mine.available < quantum:
@@ -193,8 +193,8 @@ def _last_piece(
 
 
 def _within(
-    asked: Mapping[Account, Decimal], most: Decimal, quantum: Decimal
-) -> dict[Account, Decimal]:
+    asked: Mapping[Holder, Decimal], most: Decimal, quantum: Decimal
+) -> dict[Holder, Decimal]:
     """Return what each is given, in proportion if there is not enough; nothing below a quantum."""
     total = amounts.total_wide(asked.values())
     if total <= 0:

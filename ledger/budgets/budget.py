@@ -88,7 +88,7 @@ class Hold:
         """
         amount, over = amounts.addend(actual), amounts.check_bool("over", over)
         async with _renewed(self._parts, timeout) as parts:
-            return await parts.holder.resolve(
+            return await parts.holds.resolve(
                 self.entry, lambda hold: hold_rules.settle(hold, amount), over=over
             )
 
@@ -99,7 +99,7 @@ class Hold:
             As `settle`.
         """
         async with _renewed(self._parts, timeout) as parts:
-            return await parts.holder.resolve(self.entry, hold_rules.void)
+            return await parts.holds.resolve(self.entry, hold_rules.void)
 
     async def extend(self, expires: Expires, *, timeout: float | None = None) -> "Hold":
         """Let it expire later: at an aware time, or so long from now; return it as it is then.
@@ -109,7 +109,7 @@ class Hold:
         """
         until = expiry_of(expires, self._parts().spender.latest())
         async with _renewed(self._parts, timeout) as parts:
-            return Hold(await parts.holder.extend(self.entry, until), self._parts)
+            return Hold(await parts.holds.extend(self.entry, until), self._parts)
 
 
 Held = Hold | LightHold

@@ -15,7 +15,7 @@ from ledger.budgets import rights_plan
 from ledger.budgets.balance import debts, free, in_flight
 from ledger.budgets.calendar import Window
 from ledger.budgets.lost_stake import named_by, reclaimed_in, stake_of
-from ledger.budgets.rights import Account, Grant, Rights
+from ledger.budgets.rights import Grant, Holder, Rights
 from ledger.budgets.rolling_limits import lasting
 from ledger.core import amounts
 from ledger.core.contract import Terms
@@ -127,7 +127,7 @@ class BudgetState:
 
 def state_of(
     window: Window,
-    shown: Mapping[Account, Rights],
+    shown: Mapping[Holder, Rights],
     *,
     target: Decimal | None,
     terms: Terms,
@@ -135,18 +135,18 @@ def state_of(
 ) -> BudgetState:
     """Return what control items say of a budget.
 
-    `target` is where its limit is going, by default where it is. What was spent of an account that
+    `target` is where its limit is going, by default where it is. What was spent of a holder that
     was reclaimed counts, nothing else of it.
     """
     limit = rights_plan.limit_of(tuple(shown.values()))
     gone = reclaimed_in(shown.values())
-    items = {account: item for account, item in shown.items() if account not in gone}
+    items = {holder: item for holder, item in shown.items() if holder not in gone}
     # What was sent to a region in which nothing was spent yet, it takes up with its first grant;
     # what others took of one that is lost, and whose item never arrived, it owes.
     unmade = named_by(items.values()) - items.keys() - gone
-    items |= {account: Rights(account) for account in unmade}
+    items |= {holder: Rights(holder) for holder in unmade}
     lost = {one for one in items if terms.is_over(one.region, one.epoch)}
-    items |= {account: _as_reclaimed(items[account], shown, gone) for account in lost}
+    items |= {holder: _as_reclaimed(items[holder], shown, gone) for holder in lost}
     left = free(items) if items else {}
     owed = debts(items, lost=lost)
     pairs = [
@@ -163,32 +163,32 @@ def state_of(
         amounts.total_wide(
             (
                 *(rights.spent for rights in shown.values()),
-                *(_spent_uncharged(account, shown) for account in sorted(gone)),
+                *(_spent_uncharged(holder, shown) for holder in sorted(gone)),
             )
         ),
         amounts.total_wide(rights.granted for rights in items.values()),
         tuple(
             RegionRights(
-                account.region,
-                amounts.total_wide((left[account], in_flight(account, items).copy_negate())),
+                holder.region,
+                amounts.total_wide((left[holder], in_flight(holder, items).copy_negate())),
                 rights.granted,
                 amounts.total_wide((rights.spent, lasting(rights).copy_negate())),
-                in_flight(account, items),
-                owed.get(account, _ZERO),
-                account in lost,
+                in_flight(holder, items),
+                owed.get(holder, _ZERO),
+                holder in lost,
             )
-            for account, rights in sorted(items.items())
+            for holder, rights in sorted(items.items())
         ),
         tuple(
             OpenGrant(
-                account.region,
+                holder.region,
                 version,
                 amounts.total_wide((grant.amount, rights.adjusted.get(version, _ZERO))),
                 grant.since,
                 grant.expires,
                 is_over(grant),
             )
-            for account, rights in sorted(items.items())
+            for holder, rights in sorted(items.items())
             for version, grant in sorted(rights.grants.items())
         ),
         tuple(pairs),
@@ -196,7 +196,7 @@ def state_of(
 
 
 def _as_reclaimed(
-    lost: Rights, shown: Mapping[Account, Rights], gone: AbstractSet[Account]
+    lost: Rights, shown: Mapping[Holder, Rights], gone: AbstractSet[Holder]
 ) -> Rights:
     """Return a lost item with what moved between it and those reclaimed before as a reclaim counts.
 
@@ -205,33 +205,31 @@ def _as_reclaimed(
     sent, taken = dict(lost.sent), dict(lost.taken)
     for earlier in gone - lost.cut.keys():
         item = shown.get(earlier, Rights(earlier))
-        is_in_both = lost.account in item.cut
-        sent[earlier] = item.taken.get(lost.account, _ZERO) if is_in_both else _ZERO
-        taken[earlier] = item.sent.get(lost.account, _ZERO) if is_in_both else _ZERO
+        is_in_both = lost.holder in item.cut
+        sent[earlier] = item.taken.get(lost.holder, _ZERO) if is_in_both else _ZERO
+        taken[earlier] = item.sent.get(lost.holder, _ZERO) if is_in_both else _ZERO
     return replace(lost, sent=sent, taken=taken)
 
 
-def with_shares(
-    items: Mapping[Account, Rights], unseen: Iterable[Account]
-) -> dict[Account, Rights]:
-    """Return the items of a window with what reclaimed accounts had as theirs, and no region shows.
+def with_shares(items: Mapping[Holder, Rights], unseen: Iterable[Holder]) -> dict[Holder, Rights]:
+    """Return the items of a window with what reclaimed holders had as theirs, and no region shows.
 
-    `unseen` are accounts of which no item arrived. A step that is not kept any more decided their
+    `unseen` are holders of which no item arrived. A step that is not kept any more decided their
     shares, of which the reclaim minted what was unspent: that much is known of them.
     """
     shares = {
-        account: max(_ZERO, _spent_uncharged(account, items).copy_negate())
-        for account in reclaimed_in(items.values()).intersection(unseen)
+        holder: max(_ZERO, _spent_uncharged(holder, items).copy_negate())
+        for holder in reclaimed_in(items.values()).intersection(unseen)
     }
     made = {
-        account: replace(items[account], minted=amounts.total((items[account].minted, share)))
-        for account, share in shares.items()
+        holder: replace(items[holder], minted=amounts.total((items[holder].minted, share)))
+        for holder, share in shares.items()
     }
     return {**items, **made}
 
 
-def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
-    """Return what a reclaimed account spent by entries that it never charged.
+def _spent_uncharged(gone: Holder, shown: Mapping[Holder, Rights]) -> Decimal:
+    """Return what a reclaimed holder spent by entries that it never charged.
 
     That is what it had and what was not minted again: its stake without any entries, less what the
     reclaim minted. An operator may have minted less (`--most`): that counts as spent, too. Where it
@@ -244,7 +242,7 @@ def _spent_uncharged(gone: Account, shown: Mapping[Account, Rights]) -> Decimal:
     return amounts.total_wide((stake.amount, stake.entries, minted.copy_negate()))
 
 
-def _under_way(items: Mapping[Account, Rights], giver: Account, taker: Account) -> Decimal:
+def _under_way(items: Mapping[Holder, Rights], giver: Holder, taker: Holder) -> Decimal:
     taken = items[taker].taken.get(giver, _ZERO) if taker in items else _ZERO
     sent = items[giver].sent.get(taker, _ZERO)
     return max(_ZERO, amounts.total_wide((sent, taken.copy_negate())))

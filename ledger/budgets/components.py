@@ -25,7 +25,7 @@ class BudgetComponents:
 
     spender: Spender
     holdings: Holdings
-    holder: HoldCalls
+    holds: HoldCalls
     administrator: BudgetAdministrator
     changer: LimitChanger
     settings: LiveSettings
@@ -44,9 +44,9 @@ class BudgetComponents:
         changer = LimitChanger(asked)
         holdings = Holdings(access, tasks=tasks, go_on=changer.go_on)
         spender = Spender(access, writer, holdings=holdings, hints=hints, late=late)
-        holder = HoldCalls(asked, at_hand=holdings.at_hand)
+        holds = HoldCalls(asked, at_hand=holdings.at_hand)
         administrator = BudgetAdministrator(asked)
-        return BudgetComponents(spender, holdings, holder, administrator, changer, access.settings)
+        return BudgetComponents(spender, holdings, holds, administrator, changer, access.settings)
 
 
 def _within_calls(access: RegionAccess) -> RegionAccess:

@@ -1,7 +1,7 @@
 """Charging what was let through: spends that no grant pays for, made while none could be had.
 
-Such an entry names grant 0 of its region's account, for each of its budgets. It is charged to the
-rights items of that account in one transaction that marks it: so once, by the first process. That
+Such an entry names grant 0 of its region's holder, for each of its budgets. It is charged to the
+rights items of that holder in one transaction that marks it: so once, by the first process. That
 is the process that made it, once the items can be had; and of one that crashed, or never learned
 that its entry is there, a pass of the compactor. It is not folded before (`spend_record.may_fold`).
 
@@ -22,7 +22,7 @@ from ledger.budgets.amount_rules import fits
 from ledger.budgets.calendar import Window
 from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights, write_of
+from ledger.budgets.rights import NO_GRANT, GrantName, Holder, Rights, write_of
 from ledger.budgets.rights_items import RightsView
 from ledger.budgets.rights_plan import charge
 from ledger.budgets.rolling_limits import dated
@@ -66,18 +66,18 @@ Reader = Callable[[str], Awaitable[RightsView]]
 
 
 async def item_to_charge(
-    window: Window, account: Account, *, own: Reader, limits: Reader
+    window: Window, holder: Holder, *, own: Reader, limits: Reader
 ) -> FailOpenCharge | None:
-    """Return the item of an account that a budget's spends are charged to; None without a limit.
+    """Return the item of a holder that a budget's spends are charged to; None without a limit.
 
-    `own` reads in the account's region, `limits` where the budget's limit is looked for.
+    `own` reads in the holder's region, `limits` where the budget's limit is looked for.
 
     Raises:
         BudgetUndecided: it is to be made, and its share is not decided.
         DamagedItem: an item cannot be read whole.
         StoreError: a region cannot be read.
     """
-    before = (await own(window.counter)).of(account)
+    before = (await own(window.counter)).of(holder)
     if before.version:
         return FailOpenCharge(before, before)
     limit = (await limits(window.budget)).limit
@@ -111,7 +111,7 @@ def charge_let_through(
             continue
         after = dated(charge(item.made, amount), now)
         puts.append(write_of(item.before, after, name.budget or counter))
-        written.append(GrantName(after.account, after.version, name.budget))
+        written.append(GrantName(after.holder, after.version, name.budget))
     return [*puts, *(_mark(key, spend, tuple(written)) for key, spend in entries.items())]
 
 
@@ -134,10 +134,10 @@ class FailOpenSpend:
     names: tuple[str, ...]
 
     @staticmethod
-    def of(counter: str, windows: Sequence[Window], account: Account) -> "FailOpenSpend":
-        """Return that of spends which are to be charged to an account."""
+    def of(counter: str, windows: Sequence[Window], holder: Holder) -> "FailOpenSpend":
+        """Return that of spends which are to be charged to a holder."""
         budgets = ["" if window.counter == counter else window.counter for window in windows]
-        names = [str(GrantName(account, NO_GRANT, budget)) for budget in budgets]
+        names = [str(GrantName(holder, NO_GRANT, budget)) for budget in budgets]
         return FailOpenSpend(counter, tuple(windows), tuple(names))
 
 
@@ -242,11 +242,11 @@ class FailOpen:
         """Return the items that an entry is charged to, by budget; None if that is a pass's."""
         items: dict[str, FailOpenCharge] = {}
         for name, window in zip(map(GrantName.parse, through.names), through.windows, strict=True):
-            if self._access.settings.current.terms.is_over(name.account.region, name.account.epoch):
+            if self._access.settings.current.terms.is_over(name.holder.region, name.holder.epoch):
                 return None
             try:
                 item = await item_to_charge(
-                    window, name.account, own=self._items.read, limits=self._items.read
+                    window, name.holder, own=self._items.read, limits=self._items.read
                 )
             except BudgetUndecided:
                 return None

@@ -279,7 +279,7 @@ class OpenGrants:
         if version is not None:
             self.retire()
             grant = rights.grants[version]
-            name = GrantName(rights.account, version, budget)
+            name = GrantName(rights.holder, version, budget)
             self.at_hand = Allowance(name, grant, grant.amount)
         elif held is not None and held.name.version in rights.grants:
             held.grown(rights.grants[held.name.version])

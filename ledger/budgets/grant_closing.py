@@ -23,7 +23,7 @@ from ledger.budgets.control import ControlStore, time_in
 from ledger.budgets.fail_open import ENTRIES_MAX, FailOpenCharge, charge_let_through, item_to_charge
 from ledger.budgets.hold_rules import HoldResolution, apart_writes, charge_apart, expire
 from ledger.budgets.lost_stake import is_minted_again
-from ledger.budgets.rights import Account, Grant, GrantName, Rights, account_in, write_of
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights, holder_in, write_of
 from ledger.budgets.rights_items import read_budget, read_local_rights, read_rights, scanned
 from ledger.budgets.rights_plan import GrantGone, TooFewRights, excess_of, is_over, reclaim
 from ledger.budgets.rolling_limits import dated
@@ -81,11 +81,9 @@ class RegionViews:
             clock_skew=self.terms.longest("clock_skew"),
         )
 
-    def keeps(self, account: Account) -> bool:
-        """Return whether an account is one of a region of the contract, in its epoch."""
-        return account.region in self.stores and not self.terms.is_over(
-            account.region, account.epoch
-        )
+    def keeps(self, holder: Holder) -> bool:
+        """Return whether a holder is one of a region of the contract, in its epoch."""
+        return holder.region in self.stores and not self.terms.is_over(holder.region, holder.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """What became of an account's grants that are over.
+    """What became of a holder's grants that are over.
 
     `rights` is the item as it is now; None if another wrote it meanwhile, or that is not known:
     then nothing is known to be closed. `waiting` grants are over and not closed.
@@ -116,7 +114,7 @@ class Reclaimed:
 
 
 async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Reclaimed:
-    """Close the grants of an account that are over, by their entries.
+    """Close the grants of a holder that are over, by their entries.
 
     `shown` is its item as its region answered just now: by that it is found which are over. Where
     regions show the entries of a grant differently it waits, or one region cannot be read; but of
@@ -125,14 +123,14 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
     Raises:
         DamagedItem: the item, or what an entry says of its grants, cannot be read.
         AmountOverflow: a sum does not fit in 38 digits.
-        StoreError: the account's region cannot be read, or failed.
+        StoreError: the holder's region cannot be read, or failed.
     """
-    region = shown.account.region
+    region = shown.holder.region
     date = regions.time(region).earliest
     if not any(regions.is_over(grant, date) for grant in shown.grants.values()):
         return Reclaimed(shown)
     store = regions.stores[region]
-    rights = await read_local_rights(store, counter, shown.account)
+    rights = await read_local_rights(store, counter, shown.holder)
     if rights is None:
         return Reclaimed(None)
     over = {
@@ -140,7 +138,7 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
     }
     if not over:
         return Reclaimed(rights)
-    names = {version: GrantName(rights.account, version, counter) for version in over}
+    names = {version: GrantName(rights.holder, version, counter) for version in over}
     seen = await _spends(regions, counter, region, over, frozenset(names.values()))
     agreed = {
         version
@@ -170,8 +168,8 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
 
 def is_own_open(regions: RegionViews, region: str, spend: SpendRecord) -> bool:
     """Return whether an entry that a region shows is still open, to be resolved through it."""
-    accounts = [name.account for name in spend.grants]
-    is_own = all(account.region == region and regions.keeps(account) for account in accounts)
+    holders = [name.holder for name in spend.grants]
+    is_own = all(holder.region == region and regions.keeps(holder) for holder in holders)
     return spend.is_open and is_own
 
 
@@ -180,8 +178,8 @@ def is_left_open(regions: RegionViews, spend: SpendRecord) -> bool:
 
     It is resolved through home, if all regions show it alike: a hold once that region is reclaimed.
     """
-    accounts = [name.account for name in spend.grants]
-    return spend.is_open and not any(regions.keeps(account) for account in accounts)
+    holders = [name.holder for name in spend.grants]
+    return spend.is_open and not any(regions.keeps(holder) for holder in holders)
 
 
 async def resolve_expired(
@@ -203,19 +201,19 @@ async def resolve_expired(
     rule = None if place is None else regions.terms.budget_of(place[0])
     if place is None or rule is None:
         return None
-    region = regions.terms.home if is_left_open(regions, hold) else hold.grants[0].account.region
+    region = regions.terms.home if is_left_open(regions, hold) else hold.grants[0].holder.region
     store = regions.stores[region]
     resolved = expire(hold, regions.time(region).earliest, captures=rule.on_expiry == "settle")
     if resolved is None:
         return None
     items: dict[str, FailOpenCharge] = {}
     for name in hold.grants:
-        charged = await _charged_for(regions, store, name.budget or place[0], name.account, hold.id)
+        charged = await _charged_for(regions, store, name.budget or place[0], name.holder, hold.id)
         if charged is None:
             return None
         items[name.budget] = charged
     made = {budget: charged.made for budget, charged in items.items()}
-    gone = {name.account for name in hold.grants if not regions.keeps(name.account)}
+    gone = {name.holder for name in hold.grants if not regions.keeps(name.holder)}
     apart = charge_apart(resolved, made, now=regions.time(region).latest, gone=gone)
     if isinstance(apart, TooFewRights):
         return None
@@ -260,10 +258,10 @@ async def _charge_open(
 ) -> int:
     """Charge entries of a counter that name the same; return how many are known to be."""
     terms = regions.terms
-    account = grants[0].account
-    if not regions.keeps(account):
-        account = account_in(terms.home, terms)
-    store = regions.stores[account.region]
+    holder = grants[0].holder
+    if not regions.keeps(holder):
+        holder = holder_in(terms.home, terms)
+    store = regions.stores[holder.region]
     items: dict[str, FailOpenCharge] = {}
     for name in grants:
         charged_to = name.budget or counter
@@ -271,7 +269,7 @@ async def _charge_open(
         if window is not None:
             item = await item_to_charge(
                 window,
-                account,
+                holder,
                 own=partial(read_budget, store),
                 limits=partial(read_budget, regions.stores[terms.home]),
             )
@@ -282,31 +280,31 @@ async def _charge_open(
         entries = {key: spend for key, spend in entries.items() if key[1] < settled}
     if not entries:
         return 0
-    now = regions.time(account.region).most
+    now = regions.time(holder.region).most
     writes = charge_let_through(entries, items, counter, now=now)
     is_applied = isinstance(await store.transact(writes), Applied)
     return len(entries) if is_applied and items else 0
 
 
 async def _charged_for(
-    regions: RegionViews, store: Store, counter: str, account: Account, hold: str
+    regions: RegionViews, store: Store, counter: str, holder: Holder, hold: str
 ) -> FailOpenCharge | None:
-    """Return the item that what an account paid is charged to; None if it waits for one.
+    """Return the item that what a holder paid is charged to; None if it waits for one.
 
-    Of an account that is gone it is home's, once all that it had is minted again. A region that is
+    Of a holder that is gone it is home's, once all that it had is minted again. A region that is
     gone since may have resolved the hold, and charged the difference: it is not charged twice.
     """
-    if regions.keeps(account):
-        rights = await read_local_rights(store, counter, account)
+    if regions.keeps(holder):
+        rights = await read_local_rights(store, counter, holder)
         return None if rights is None else FailOpenCharge(rights, rights)
     shown = await read_rights(store, counter)
     is_charged = any(hold in item.resolved for item in shown.values())
-    if is_charged or not is_minted_again(account, shown, keeps=regions.keeps):
+    if is_charged or not is_minted_again(holder, shown, keeps=regions.keeps):
         return None
     window = window_in(counter, regions.terms)
     if window is None:
         return None
-    home = account_in(store.region, regions.terms)
+    home = holder_in(store.region, regions.terms)
     read = partial(read_budget, store)
     with suppress(BudgetUndecided):
         return await item_to_charge(window, home, own=read, limits=read)

@@ -165,7 +165,7 @@ class GrantKeeper:
             self._refusal = None
             return None
         refused = self._refuse(amount, shown, crowded=isinstance(done, Crowded))
-        if refused.elsewhere > 0 and shown.of(self._access.account).version:
+        if refused.elsewhere > 0 and shown.of(self._access.holder).version:
             await self._ask(amount, shown)
         return refused
 
@@ -173,7 +173,7 @@ class GrantKeeper:
         self, short: TooFewRights, shown: RightsView, limit: BudgetLimit, amount: Decimal
     ) -> tuple[Rights | TooFewRights | Crowded, RightsView]:
         """Take a grant of what other regions send; return it, or why not, and what shows then."""
-        me, quantum = self._access.account, self._demand.quantum_for(amount)
+        me, quantum = self._access.holder, self._demand.quantum_for(amount)
         there = amounts.total_wide((self._grants.remaining, short.available))
         missing = self._demand.missing(amount, there)
         fetched = await self._fetcher.fetch(self.window, me, missing, shown, limit, quantum)
@@ -194,9 +194,9 @@ class GrantKeeper:
         return replace(refusal, wanted=amount, here=here)
 
     def _refuse(self, amount: Decimal, shown: RightsView, *, crowded: bool) -> Refused:
-        me = self._access.account
-        others = (account for account in self._access.accounts if account in shown.items)
-        items = {account: shown.of(account) for account in {*others, me}}
+        me = self._access.holder
+        others = (holder for holder in self._access.holders if holder in shown.items)
+        items = {holder: shown.of(holder) for holder in {*others, me}}
         self._mine = shown.of(me).available
         here = self._grants.left(self._mine, self._clock.now())
         there = elsewhere(items, max(_ZERO, self._mine))
@@ -211,7 +211,7 @@ class GrantKeeper:
             return
         self._asked_at = now
         asked = partial(rights_plan.ask, rate=self._demand.rate, want=amount)
-        await self._change(asked, known=shown.of(self._access.account))
+        await self._change(asked, known=shown.of(self._access.holder))
 
     async def _take_up(self, shown: RightsView, limit: BudgetLimit) -> RightsView:
         """Take up what was sent here, though it is too little: others may spend it."""
@@ -223,12 +223,12 @@ class GrantKeeper:
             return done if isinstance(done, Rights) else rights
 
         taken = await self._change(planned)
-        return RightsView({**shown.items, taken.account: taken}, shown.limit)
+        return RightsView({**shown.items, taken.holder: taken}, shown.limit)
 
     def _take_ups(self, shown: RightsView) -> list[rights_plan.Step]:
         """Return the steps that take up what regions in the contract are shown to have sent."""
-        accounts = self._access.accounts
-        givers = (item for item in shown.items.values() if item.account in accounts)
+        holders = self._access.holders
+        givers = (item for item in shown.items.values() if item.holder in holders)
         return [partial(rights_plan.take_up, giver=giver) for giver in givers]
 
     async def _change(
@@ -237,7 +237,7 @@ class GrantKeeper:
         """Change this region's item, under the contract as it is known now."""
         with self._access.signed():
             return await self._items.change(
-                self.budget, self._access.account, planned, seconds=GRANT_SECONDS, known=known
+                self.budget, self._access.holder, planned, seconds=GRANT_SECONDS, known=known
             )
 
     async def _grant(
@@ -288,10 +288,10 @@ class GrantKeeper:
             return _without_gone(rights_plan.in_one_write(rights, [*steps, last, noted]))
 
         done: Rights | TooFewRights | Crowded
-        done = await self._change(planned, known=shown.of(self._access.account))
+        done = await self._change(planned, known=shown.of(self._access.holder))
         self._token = None
         if isinstance(done, Rights):
-            self._metrics.budget_renewed(self._access.account.region)
+            self._metrics.budget_renewed(self._access.holder.region)
             budget = "" if self.counter == self.budget else self.budget
             self._grants.take_in(done, token, budget=budget, seconds=self._last_seconds())
         return done
@@ -362,8 +362,8 @@ class GrantKeeper:
     async def _balance(self) -> None:
         """Take up what was sent here, and send what others need more."""
         shown = await self._items.read(self.budget)
-        me, accounts = self._access.account, self._access.accounts
-        others = {account: one for account, one in shown.items.items() if account in accounts}
+        me, holders = self._access.holder, self._access.holders
+        others = {holder: one for holder, one in shown.items.items() if holder in holders}
         take_ups = self._take_ups(shown)
 
         def planned(rights: Rights) -> Rights:

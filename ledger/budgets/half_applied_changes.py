@@ -83,7 +83,7 @@ def remembering(limit: BudgetLimit, raises: Mapping[str, Decimal], now: int) -> 
 def missing_of(
     limit: BudgetLimit, items: Collection[Rights], window: Window, now: int
 ) -> MissingHalf:
-    """Return what no item has of a limit; `items` are the newest of each account.
+    """Return what no item has of a limit; `items` are the newest of each holder.
 
     They must be all that ever arrive: what is minted here is minted again if another comes. Of a
     window the raises that were made in it are missing; all else is of windows that begin later.

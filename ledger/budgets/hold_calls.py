@@ -166,7 +166,7 @@ class HoldCalls:
         control = self._access.items(store)
         grants = resolved.before.grants
         shown = {name.budget: await control.read(name.budget or entry.counter) for name in grants}
-        items = {name.budget: shown[name.budget].of(name.account) for name in grants}
+        items = {name.budget: shown[name.budget].of(name.holder) for name in grants}
         if not resolved.is_within_held:  # else no window's limit has to be read
             for budget, there in shown.items():
                 counter = budget or entry.counter
@@ -179,9 +179,9 @@ class HoldCalls:
             here = max(Decimal(0), items[lacking.budget].available)
             terms = self._access.settings.current.terms
             kept = {
-                account: item
-                for account, item in shown[lacking.budget].items.items()
-                if not terms.is_over(account.region, account.epoch)
+                holder: item
+                for holder, item in shown[lacking.budget].items.items()
+                if not terms.is_over(holder.region, holder.epoch)
             }
             counter = lacking.budget or entry.counter
             return Refused(counter, more, here, balance.elsewhere(kept, here))
@@ -230,22 +230,22 @@ class HoldCalls:
         grants = entry.spending.grants if entry.spending else ()
         terms = self._access.settings.current.terms
         try:
-            account = GrantName.parse(grants[0]).account if grants else None
+            holder = GrantName.parse(grants[0]).holder if grants else None
         except ValueError as error:
             raise InvalidInput(f"entry {entry.id}: {error}") from None
-        region = entry.region if account is None else account.region
+        region = entry.region if holder is None else holder.region
         for _ in range(2):
-            if account is not None and terms.is_over(account.region, account.epoch):
+            if holder is not None and terms.is_over(holder.region, holder.epoch):
                 raise StateConflict(
-                    f"hold {entry.id} of {entry.counter!r} is of {account.region}, which was lost"
+                    f"hold {entry.id} of {entry.counter!r} is of {holder.region}, which was lost"
                     " or taken out since: once its rights are reclaimed the compactor resolves it"
                     " by its expiry"
                 )
             store = await self._store_in(region)
             item, hold = await self._read(store, entry)
-            account = hold.grants[0].account
-            region = account.region
-            if region == store.region and not terms.is_over(region, account.epoch):
+            holder = hold.grants[0].holder
+            region = holder.region
+            if region == store.region and not terms.is_over(region, holder.epoch):
                 return store, item, hold
         raise Unreachable(f"hold {entry.id} was made in two regions, which do not agree on it yet")
 

@@ -24,7 +24,7 @@ from decimal import Decimal
 from ledger.budgets import rolling_limits
 from ledger.budgets.amount_rules import check_settled
 from ledger.budgets.grant_allowance import quantum_of
-from ledger.budgets.rights import NO_GRANT, Account, GrantName, LateCharge, Rights, noted, write_of
+from ledger.budgets.rights import NO_GRANT, GrantName, Holder, LateCharge, Rights, noted, write_of
 from ledger.budgets.rights_plan import TooFewRights, adjust
 from ledger.budgets.spend_record import (
     Resolution,
@@ -166,12 +166,12 @@ def charge_apart(
     *,
     now: float,
     over: bool = False,
-    gone: Collection[Account] = (),
+    gone: Collection[Holder] = (),
 ) -> SeparateCharge | TooFewRights:
     """Return what is written, in one transaction, to resolve a hold by another than its owner.
 
     `items` are the rights items of its grants, by budget ("" is the entry's own), read strongly
-    consistent in the entry's region; of an account that is `gone`, whose rights are minted again,
+    consistent in the entry's region; of a holder that is `gone`, whose rights are minted again,
     one that remains, read in its own region, for an entry that all remaining regions show alike.
     The entry notes the versions that they get, so a reader of it can tell whether an item has the
     charge; the items note the entry (`Rights.resolved`): after a restore it can be told the other
@@ -188,9 +188,9 @@ def charge_apart(
     written: list[GrantName] = []
     for name in resolved.before.grants:
         rights = items.get(name.budget)
-        if rights is None or name.account not in {rights.account, *gone}:
+        if rights is None or name.holder not in {rights.holder, *gone}:
             raise InvalidInput(f"hold {resolved.before.id} is resolved with the item of {name}")
-        version = name.version if rights.account == name.account else NO_GRANT
+        version = name.version if rights.holder == name.holder else NO_GRANT
         difference = LateCharge(resolved.difference, int(now))
         has_left = rolling_limits.has_left(rights, resolved.before.id, difference.at)
         held = resolved.before.amount if version else Decimal(0)
@@ -199,7 +199,7 @@ def charge_apart(
             return after
         late = noted(rights.resolved, {resolved.before.id: difference})
         changed.append(rolling_limits.dated(replace(after, resolved=late), now))
-        written.append(GrantName(after.account, after.version, name.budget))
+        written.append(GrantName(after.holder, after.version, name.budget))
     entry = replace(resolved.after, adjusted=tuple(written), held=resolved.before.amount)
     return SeparateCharge(replace(resolved, after=entry), tuple(changed))
 

@@ -1,4 +1,4 @@
-"""What an account of a budget begins with, and by which weights accounts share a limit.
+"""What a holder of a budget begins with, and by which weights holders share a limit.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -9,7 +9,7 @@ from decimal import Decimal
 from ledger.budgets import rights_plan
 from ledger.budgets.calendar import Window
 from ledger.budgets.limit_windows import BudgetLimit, LimitUndecided, step_of
-from ledger.budgets.rights import Account, Rights, account_in
+from ledger.budgets.rights import Holder, Rights, holder_in
 from ledger.core.contract import Terms
 from ledger.core.errors import BudgetUndecided, InvalidInput
 
@@ -29,15 +29,15 @@ def first_rights(rights: Rights, *, window: Window, limit: BudgetLimit) -> Right
     if rights.version:
         return None
     if window.is_whole:
-        return rights_plan.create(rights.account, Decimal(0), bucket=window.bucket)
+        return rights_plan.create(rights.holder, Decimal(0), bucket=window.bucket)
     step = step_of(limit, window.begins)
     if isinstance(step, LimitUndecided):
         raise BudgetUndecided(
             f"{window.counter!r} begins under a limit that is only announced: repeat the call once"
             " that is in force, or withdrawn"
         )
-    share = Decimal(0) if step is None else step.share_of(rights.account)
-    return rights_plan.create(rights.account, share)
+    share = Decimal(0) if step is None else step.share_of(rights.holder)
+    return rights_plan.create(rights.holder, share)
 
 
 def target_in(limit: BudgetLimit, window: Window) -> Decimal | None:
@@ -50,10 +50,10 @@ def target_in(limit: BudgetLimit, window: Window) -> Decimal | None:
     return limit.lowered.get(window.begins)
 
 
-def shares_in(limit: BudgetLimit, window: Window) -> dict[Account, Decimal]:
-    """Return the accounts that a limit names for a window, with what each may have minted of it.
+def shares_in(limit: BudgetLimit, window: Window) -> dict[Holder, Decimal]:
+    """Return the holders that a limit names for a window, with what each may have minted of it.
 
-    Of a budget without windows nothing is shared: it names the accounts that there were, with 0.
+    Of a budget without windows nothing is shared: it names the holders that there were, with 0.
     None are known while a step that would decide them is announced: no item is made then.
     """
     if window.is_whole:
@@ -67,8 +67,8 @@ def _is_weight(number: object) -> bool:
     return isinstance(number, int) and not is_bool and 0 <= number <= WEIGHT_MAX
 
 
-def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
-    """Return weights by account.
+def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Holder, int]:
+    """Return weights by holder.
 
     Raises:
         InvalidInput: they are no whole numbers from 0 to `WEIGHT_MAX` by region of the table.
@@ -79,4 +79,4 @@ def weighed(terms: Terms, weights: Mapping[str, int]) -> dict[Account, int]:
         )
     if unknown := sorted(map(str, {*weights} - {*terms.regions})):
         raise InvalidInput(f"weights name {unknown[0]!r:.80}, which is not a region of the table")
-    return {account_in(region, terms): weights[region] for region in weights}
+    return {holder_in(region, terms): weights[region] for region in weights}

@@ -10,7 +10,7 @@ from ledger.budgets.balance import debts
 from ledger.budgets.initial_shares import shares_in, target_in
 from ledger.budgets.limit_target import LimitTarget, not_reclaimed
 from ledger.budgets.lost_stake import unreclaimed
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.core import amounts
 from ledger.core.ids import EPOCH
 
@@ -19,7 +19,7 @@ from ledger.core.ids import EPOCH
 class LimitChange:
     """What became of a raise, or a lowering: at most `limit` now, going to `target`.
 
-    Both are of the budget, or of the window that runs. `limit` counts what accounts were charged
+    Both are of the budget, or of the window that runs. `limit` counts what holders were charged
     more than they had, until others have paid it. With windows those that begin at `since` or later
     have the limit `later`: for sure if `is_confirmed`, else it may be put off. None without
     windows, and once such a window runs.
@@ -99,5 +99,5 @@ def _may_be_of_gone(place: LimitTarget) -> bool:
     return gone_at is None or begins <= gone_at + timedelta(seconds=place.wait)
 
 
-def _regions_of(accounts: Iterable[Account]) -> tuple[str, ...]:
-    return tuple(sorted({account.region for account in accounts}))
+def _regions_of(holders: Iterable[Holder]) -> tuple[str, ...]:
+    return tuple(sorted({holder.region for holder in holders}))

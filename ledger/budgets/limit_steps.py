@@ -20,7 +20,7 @@ from ledger.budgets.half_applied_changes import not_in_limit
 from ledger.budgets.initial_shares import first_rights, target_in, weighed
 from ledger.budgets.limit_target import CHANGE_SECONDS, LimitTarget
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep
-from ledger.budgets.rights import Account, Rights, account_in, write_of
+from ledger.budgets.rights import Holder, Rights, holder_in, write_of
 from ledger.budgets.rights_items import ControlItems
 from ledger.core import amounts
 from ledger.core.clock_offset import RegionTime
@@ -62,22 +62,22 @@ async def is_free_above(place: LimitTarget) -> bool:
     items = await place.everywhere()
     limit = (await place.limits())[0]
     made = place.all_made(limit, items)
-    is_free = any(item.available > 0 for account, item in made.items() if place.keeps(account))
+    is_free = any(item.available > 0 for holder, item in made.items() if place.keeps(holder))
     return is_free and _above(place, limit, made) > 0
 
 
-def _above(place: LimitTarget, limit: BudgetLimit, items: Mapping[Account, Rights]) -> Decimal:
+def _above(place: LimitTarget, limit: BudgetLimit, items: Mapping[Holder, Rights]) -> Decimal:
     """Return how much of these items is to be retired."""
     target = lowered_to(place, limit, items.values())
     return _ZERO if target is None else rights_plan.above(target, tuple(items.values()))
 
 
 def lowered_by(
-    place: LimitTarget, limit: BudgetLimit, items: Mapping[Account, Rights]
+    place: LimitTarget, limit: BudgetLimit, items: Mapping[Holder, Rights]
 ) -> list[rights_plan.Step]:
     """Return the step that retires at home what is above the limit, if that is lowered.
 
-    `items` are those of all accounts, as they are, or will be made.
+    `items` are those of all holders, as they are, or will be made.
     """
     target = lowered_to(place, limit, items.values())
     others = place.others(items)
@@ -121,18 +121,18 @@ async def _send_home(place: LimitTarget) -> None:
     made = place.all_made(limit, await place.everywhere())
     owed = place.debts(made).values()
     above = amounts.total_wide((_above(place, limit, made), *owed))
-    for account, region in sorted((await place.accounts()).items()):
-        if account == place.me or above <= 0 or made[account].available <= 0:
+    for holder, region in sorted((await place.holders()).items()):
+        if holder == place.me or above <= 0 or made[holder].available <= 0:
             continue
         try:
-            sent = await _sent_home(place, limit, account, region, above)
+            sent = await _sent_home(place, limit, holder, region, above)
         except StoreError:
             continue  # by the next call
         above = amounts.total_wide((above, sent.copy_negate()))
 
 
 async def _sent_home(
-    place: LimitTarget, limit: BudgetLimit, giver: Account, region: ControlItems, most: Decimal
+    place: LimitTarget, limit: BudgetLimit, giver: Holder, region: ControlItems, most: Decimal
 ) -> Decimal:
     """Let one region send at most so much home; return how much it did."""
     sent = _ZERO
@@ -180,8 +180,8 @@ def step_to(
     if weights is not None:
         step = LimitStep.of(target, weighed(terms, weights), since=since)
     else:
-        accounts = [account_in(region, terms) for region in terms.written]
-        step = limit.newest.like(target, accounts, since=since)
+        holders = [holder_in(region, terms) for region in terms.written]
+        step = limit.newest.like(target, holders, since=since)
     # Without windows nothing is shared by it: it names all that may have had a part of it.
     return step.naming(limit.newest.shares) if place.window.is_whole else step
 

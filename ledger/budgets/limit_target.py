@@ -11,7 +11,7 @@ from ledger.budgets.initial_shares import first_rights, shares_in
 from ledger.budgets.limit_windows import BudgetLimit
 from ledger.budgets.lost_stake import reclaimed_in
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, Rights, account_in
+from ledger.budgets.rights import Holder, Rights, holder_in
 from ledger.budgets.rights_items import ControlItems
 from ledger.core.budget_rules import BudgetRule
 from ledger.core.clock_offset import RegionTime
@@ -38,7 +38,7 @@ class LimitTarget:
     rule: BudgetRule
     window: Window
     home: ControlItems
-    me: Account
+    me: Holder
     terms: Terms
     access: RegionAccess
 
@@ -59,7 +59,7 @@ class LimitTarget:
         if terms.home not in regions:
             raise Unreachable(f"home, region {terms.home}, cannot be reached from here")
         window = window or window_of(budget, rule, access.services.clock.now())
-        me = account_in(terms.home, terms)
+        me = holder_in(terms.home, terms)
         return LimitTarget(budget, rule, window, regions[terms.home], me, terms, access)
 
     @property
@@ -84,9 +84,9 @@ class LimitTarget:
         wait = seconds_to_wait(*(terms.either or (terms, terms)))
         return ceil(wait + 2 * terms.longest("clock_skew"))
 
-    def keeps(self, account: Account) -> bool:
-        """Return whether an account is not one of a region that was lost or taken out."""
-        return not self.terms.is_over(account.region, account.epoch)
+    def keeps(self, holder: Holder) -> bool:
+        """Return whether a holder is not one of a region that was lost or taken out."""
+        return not self.terms.is_over(holder.region, holder.epoch)
 
     async def limits(self) -> list[BudgetLimit]:
         """Return the limit at home, and after it those that other regions show.
@@ -110,8 +110,8 @@ class LimitTarget:
                     found.append(shown)
         return found
 
-    async def everywhere(self) -> dict[Account, Rights]:
-        """Return each account's item as its own region has it; of one not reached, as home shows.
+    async def everywhere(self) -> dict[Holder, Rights]:
+        """Return each holder's item as its own region has it; of one not reached, as home shows.
 
         Those of regions that are no more in the table are as home shows them, too, and after a loss
         the newest that any region shows; of version 0 where a reclaim went by an unseen share.
@@ -120,25 +120,25 @@ class LimitTarget:
         if (left := await self.access.left(counter)) is not None:
             return await self.with_unmade(left)
         found = dict((await self.home.read(counter)).items)
-        for account, region in (await self.accounts()).items():
+        for holder, region in (await self.holders()).items():
             try:
-                found[account] = await region.rights(counter, account)
+                found[holder] = await region.rights(counter, holder)
             except StoreError:
-                if account == self.me:
+                if holder == self.me:
                     raise
-                found.setdefault(account, Rights(account))
+                found.setdefault(holder, Rights(holder))
         return found
 
-    async def with_unmade(self, items: Collection[Rights]) -> dict[Account, Rights]:
-        """Return items by account, and version 0 of accounts that have none."""
-        found = {item.account: item for item in items}
-        missing = {*reclaimed_in(items), *await self.accounts()} - found.keys()
-        return found | {account: Rights(account) for account in missing}
+    async def with_unmade(self, items: Collection[Rights]) -> dict[Holder, Rights]:
+        """Return items by holder, and version 0 of holders that have none."""
+        found = {item.holder: item for item in items}
+        missing = {*reclaimed_in(items), *await self.holders()} - found.keys()
+        return found | {holder: Rights(holder) for holder in missing}
 
-    async def accounts(self) -> dict[Account, ControlItems]:
-        """Return the accounts of the table's regions, each with what reads and writes there."""
+    async def holders(self) -> dict[Holder, ControlItems]:
+        """Return the holders of the table's regions, each with what reads and writes there."""
         return {
-            account_in(region, self.terms): items
+            holder_in(region, self.terms): items
             for region, items in (await self.access.items_everywhere()).items()
             if region in self.terms.regions
         }
@@ -147,26 +147,24 @@ class LimitTarget:
         """Return an item, or what a region would make at its first grant."""
         return first_rights(rights, window=self.window, limit=limit) or rights
 
-    def all_made(
-        self, limit: BudgetLimit, items: Mapping[Account, Rights]
-    ) -> dict[Account, Rights]:
-        """Return items as they are, or will be made, with those lost accounts may have made."""
+    def all_made(self, limit: BudgetLimit, items: Mapping[Holder, Rights]) -> dict[Holder, Rights]:
+        """Return items as they are, or will be made, with those lost holders may have made."""
         unseen = {
-            account: Rights(account)
-            for account in shares_in(limit, self.window)
-            if not self.keeps(account) and account not in items
+            holder: Rights(holder)
+            for holder in shares_in(limit, self.window)
+            if not self.keeps(holder) and holder not in items
         }
         everything = sorted({**unseen, **items}.items())
-        return {account: self.made(limit, item) for account, item in everything}
+        return {holder: self.made(limit, item) for holder, item in everything}
 
-    def others(self, items: Mapping[Account, Rights]) -> tuple[Rights, ...]:
-        """Return the items of all accounts but home's."""
-        return tuple(item for account, item in items.items() if account != self.me)
+    def others(self, items: Mapping[Holder, Rights]) -> tuple[Rights, ...]:
+        """Return the items of all holders but home's."""
+        return tuple(item for holder, item in items.items() if holder != self.me)
 
-    def debts(self, items: Mapping[Account, Rights]) -> dict[Account, Decimal]:
-        """Return what accounts owe that are not gone."""
+    def debts(self, items: Mapping[Holder, Rights]) -> dict[Holder, Decimal]:
+        """Return what holders owe that are not gone."""
         owed = debts(not_reclaimed(items))
-        return {account: debt for account, debt in owed.items() if self.keeps(account)}
+        return {holder: debt for holder, debt in owed.items() if self.keeps(holder)}
 
     async def write(self, planned: Callable[[], Awaitable[Sequence[Put]]]) -> None:
         """Write what is planned in one transaction through home; read and plan again after a race.
@@ -197,7 +195,7 @@ class LimitTarget:
                     raise Unreachable(f"{text}: repeat the call")
 
 
-def not_reclaimed(items: Mapping[Account, Rights]) -> dict[Account, Rights]:
+def not_reclaimed(items: Mapping[Holder, Rights]) -> dict[Holder, Rights]:
     """Return items without those of which all that they had is another's by now."""
     gone = reclaimed_in(items.values())
-    return {account: item for account, item in items.items() if account not in gone}
+    return {holder: item for holder, item in items.items() if holder not in gone}

@@ -25,7 +25,7 @@ from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from ledger.budgets.rights import Account, partition_of
+from ledger.budgets.rights import Holder, partition_of
 from ledger.core import amounts, keys
 from ledger.core.amounts import PROPORTION
 from ledger.core.entry import AttributeValue, Item, damaged, number_of
@@ -45,73 +45,73 @@ _ZERO = Decimal(0)
 class LimitStep:
     """A limit from a time on, in whole seconds since 1970; the first of a budget has none.
 
-    `shares` are what each account mints of it, and add up to `limit`.
+    `shares` are what each holder mints of it, and add up to `limit`.
     """
 
     limit: Decimal
-    shares: Mapping[Account, Decimal]
+    shares: Mapping[Holder, Decimal]
     since: int | None = None
 
     @staticmethod
     def of(
-        limit: int | Decimal, weights: Mapping[Account, int], *, since: int | None = None
+        limit: int | Decimal, weights: Mapping[Holder, int], *, since: int | None = None
     ) -> "LimitStep":
-        """Return the step of a limit that accounts share by weight; the shares add up exactly.
+        """Return the step of a limit that holders share by weight; the shares add up exactly.
 
-        Of a whole limit the shares are whole; the first accounts, in order, take the remainder.
+        Of a whole limit the shares are whole; the first holders, in order, take the remainder.
 
         Raises:
-            InvalidInput: the limit is below 0, there is no account, or a weight is below 0, or all
+            InvalidInput: the limit is below 0, there is no holder, or a weight is below 0, or all
                 are 0.
         """
         amount = amounts.exact(limit)
         if amount < 0:
             raise InvalidAmount(f"a limit must be 0 or more, got {amounts.to_text(amount)}")
-        places = [account for account in sorted(weights) for _ in range(weights[account])]
+        places = [holder for holder in sorted(weights) for _ in range(weights[holder])]
         if not places or min(weights.values()) < 0:
             got = ", ".join(f"{one.region}={number}" for one, number in sorted(weights.items()))
             raise InvalidInput(
                 f"weights of a limit must be 0 or more, one above, got {got or 'none'}"
             )
-        shares: dict[Account, Decimal] = dict.fromkeys(sorted(weights), _ZERO)
-        for place, account in enumerate(places):
+        shares: dict[Holder, Decimal] = dict.fromkeys(sorted(weights), _ZERO)
+        for place, holder in enumerate(places):
             portion = amounts.portion(amount, place, len(places))
-            shares[account] = amounts.total((shares[account], portion))
+            shares[holder] = amounts.total((shares[holder], portion))
         return LimitStep(amount, shares, since)
 
     def like(
-        self, limit: Decimal, accounts: Iterable[Account], *, since: int | None = None
+        self, limit: Decimal, holders: Iterable[Holder], *, since: int | None = None
     ) -> "LimitStep":
-        """Return a step of another limit that its accounts share in the same proportion.
+        """Return a step of another limit that its holders share in the same proportion.
 
         In equal parts if there are others by now, or this one is of nothing.
 
         Raises:
-            InvalidInput: the limit is below 0, or there is no account.
+            InvalidInput: the limit is below 0, or there is no holder.
         """
-        equal = LimitStep.of(limit, dict.fromkeys(accounts, 1), since=since)
+        equal = LimitStep.of(limit, dict.fromkeys(holders, 1), since=since)
         if equal.shares.keys() != self.shares.keys() or not self.limit:
             return equal
         shares = {
-            account: PROPORTION.multiply(equal.limit, PROPORTION.divide(share, self.limit))
-            for account, share in self.shares.items()
+            holder: PROPORTION.multiply(equal.limit, PROPORTION.divide(share, self.limit))
+            for holder, share in self.shares.items()
         }
         quantum = amounts.power_of_ten(min(0, int(equal.limit.as_tuple().exponent)))
         rounded = {
             one: share.quantize(quantum, ROUND_DOWN, PROPORTION) for one, share in shares.items()
         }
         rest = amounts.total((equal.limit, *(share.copy_negate() for share in rounded.values())))
-        largest = max(sorted(rounded), key=lambda account: rounded[account])
+        largest = max(sorted(rounded), key=lambda holder: rounded[holder])
         rounded[largest] = amounts.total((rounded[largest], rest))
         return replace(equal, shares=rounded)
 
-    def share_of(self, account: Account) -> Decimal:
-        """Return what an account mints; 0 for one that was added later."""
-        return self.shares.get(account, _ZERO)
+    def share_of(self, holder: Holder) -> Decimal:
+        """Return what a holder mints; 0 for one that was added later."""
+        return self.shares.get(holder, _ZERO)
 
-    def naming(self, accounts: Iterable[Account]) -> "LimitStep":
-        """Return the step with other accounts named, that have no share of it."""
-        return replace(self, shares={**dict.fromkeys(accounts, _ZERO), **self.shares})
+    def naming(self, holders: Iterable[Holder]) -> "LimitStep":
+        """Return the step with other holders named, that have no share of it."""
+        return replace(self, shares={**dict.fromkeys(holders, _ZERO), **self.shares})
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ def _since(step: LimitStep) -> int:
 
 
 def _rendered(step: LimitStep) -> AttributeValue:
-    shares = {str(account): _number(share) for account, share in sorted(step.shares.items())}
+    shares = {str(holder): _number(share) for holder, share in sorted(step.shares.items())}
     parts: dict[str, Any] = {"limit": _number(step.limit), "shares": {"M": shares}}
     if step.since is not None:
         parts["since"] = {"N": str(step.since)}
@@ -356,7 +356,7 @@ def _step(part: AttributeValue) -> LimitStep:
     parts = part["M"]
     return LimitStep(
         amounts.parse(parts["limit"]["N"]),
-        {Account.parse(key): amounts.parse(one["N"]) for key, one in parts["shares"]["M"].items()},
+        {Holder.parse(key): amounts.parse(one["N"]) for key, one in parts["shares"]["M"].items()},
         int(parts["since"]["N"]) if "since" in parts else None,
     )
 

@@ -4,7 +4,7 @@ Until it is reclaimed what a lost region had is stranded: nothing is oversold. I
 once (1) no remaining region lists it among the replicas, so nothing that it still does reaches
 them; (2) the contract that names it as lost is in force and a day has passed since it was given up,
 so nothing of it is on its way any more, entries or items; (3) each remaining item, made where it
-was absent, has cut it off (`cut_off`): from then on no account takes up what it sent.
+was absent, has cut it off (`cut_off`): from then on no holder takes up what it sent.
 
 What is minted again is right for the ledger that remains, whatever version of the lost item is the
 newest that arrived: what a newer one charged is either still there as entries, or was folded, for
@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from ledger.budgets.rights import Account, Rights, added, following
+from ledger.budgets.rights import Holder, Rights, added, following
 from ledger.budgets.rolling_limits import LASTING, lasting
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core import amounts
@@ -40,7 +40,7 @@ _ZERO = Decimal(0)
 class LostStake:
     """What a reclaim mints again, and of what it is made.
 
-    `minted` less `retired` by the lost account; `sent` to it and `taken` from it by all others, and
+    `minted` less `retired` by the lost holder; `sent` to it and `taken` from it by all others, and
     in its own view by those that were lost before it; `charged` by it (of a rolling limit what has
     not come back), and what the `entries` that remain come to beyond that: those of grants that it
     had open, and of holds what it had not charged for them. Of what is charged so much is `lasting`
@@ -67,39 +67,39 @@ class LostStake:
         return amounts.total((self.minted, self.sent, *(each.copy_negate() for each in outgo)))
 
 
-def newest(account: Account, shown: Iterable[Rights], *, share: Decimal = _ZERO) -> Rights:
+def newest(holder: Holder, shown: Iterable[Rights], *, share: Decimal = _ZERO) -> Rights:
     """Return the newest version of a lost item that any remaining region shows.
 
     If none does it was made at most once, with its `share` of a window, as far as anybody knows:
     version 0, which has no grant open and has seen none close.
     """
-    nothing = Rights(account, minted=share)
+    nothing = Rights(holder, minted=share)
     return max(shown, key=lambda item: item.version, default=nothing)
 
 
-def named_by(items: Iterable[Rights]) -> set[Account]:
-    """Return the accounts that items name: their own, and those they sent to or took from."""
-    return {account for item in items for account in (item.account, *item.sent, *item.taken)}
+def named_by(items: Iterable[Rights]) -> set[Holder]:
+    """Return the holders that items name: their own, and those they sent to or took from."""
+    return {holder for item in items for holder in (item.holder, *item.sent, *item.taken)}
 
 
-def accounts_of(spends: Iterable[SpendRecord], counter: str) -> set[Account]:
-    """Return the accounts of a budget's grants that entries name."""
-    return {name.account for spend in spends for name in spend.grants if name.budget == counter}
+def holders_of(spends: Iterable[SpendRecord], counter: str) -> set[Holder]:
+    """Return the holders of a budget's grants that entries name."""
+    return {name.holder for spend in spends for name in spend.grants if name.budget == counter}
 
 
 def unreclaimed(
-    items: Iterable[Rights], named: Iterable[Account], *, keeps: Callable[[Account], bool]
-) -> list[Account]:
-    """Return the accounts, in order, that are gone and that no item has minted again.
+    items: Iterable[Rights], named: Iterable[Holder], *, keeps: Callable[[Holder], bool]
+) -> list[Holder]:
+    """Return the holders, in order, that are gone and that no item has minted again.
 
     Of those that items name, or that are `named`. What they had may be more than anything shows.
     """
     shown = tuple(items)
     known = (named_by(shown) | {*named}) - reclaimed_in(shown)
-    return sorted(account for account in known if not keeps(account))
+    return sorted(holder for holder in known if not keeps(holder))
 
 
-def cut_off(rights: Rights, lost: Account) -> Rights | None:
+def cut_off(rights: Rights, lost: Holder) -> Rights | None:
     """Return a remaining item that takes up nothing more of a lost one; None if it does already."""
     if lost in rights.cut:
         return None
@@ -107,22 +107,22 @@ def cut_off(rights: Rights, lost: Account) -> Rights | None:
     return following(rights, cut=cut)
 
 
-def cut_off_all(item: Rights, accounts: Iterable[Account]) -> Rights | None:
-    """Return an item that takes up nothing more of these accounts; None if it does already."""
+def cut_off_all(item: Rights, holders: Iterable[Holder]) -> Rights | None:
+    """Return an item that takes up nothing more of these holders; None if it does already."""
     after = item
-    for account in accounts:
-        after = replace(cut_off(after, account) or after, version=item.version)
+    for holder in holders:
+        after = replace(cut_off(after, holder) or after, version=item.version)
     return replace(after, version=item.version + 1) if after != item else None
 
 
 def stake_of(
     base: Rights, others: Iterable[Rights], spends: Iterable[SpendRecord], budget: str = ""
 ) -> LostStake:
-    """Return what a lost account had that is not spent by what remains.
+    """Return what a lost holder had that is not spent by what remains.
 
     `base` is `newest`, of a rolling limit as of now, as are `spends`: what has come back is in
     neither. `others` are all remaining items, each read strongly consistent in its
-    region once it has cut the account off, and those of accounts lost later that have cut it off,
+    region once it has cut the holder off, and those of holders lost later that have cut it off,
     the newest that is shown; `spends` are all entries that any remaining region shows
     of the counters that name its grants. `budget` is as in `GrantName`.
 
@@ -130,12 +130,12 @@ def stake_of(
         InvalidInput: another item has not cut it off.
         AmountOverflow: a sum does not fit in 38 digits.
     """
-    lost = base.account
+    lost = base.holder
     remaining = tuple(others)
     for other in remaining:
         if lost not in other.cut:
             raise InvalidInput(
-                f"{other.account} must cut off {lost} before its rights are reclaimed"
+                f"{other.holder} must cut off {lost} before its rights are reclaimed"
             )
     return LostStake(
         minted=amounts.total((base.minted, base.retired.copy_negate())),
@@ -157,20 +157,20 @@ def stake_of(
     )
 
 
-def debt_of(stakes: Mapping[Account, LostStake]) -> tuple[Account, str] | None:
-    """Return an account that spent more than it had, and how much; None if there is none.
+def debt_of(stakes: Mapping[Holder, LostStake]) -> tuple[Holder, str] | None:
+    """Return a holder that spent more than it had, and how much; None if there is none.
 
     It had spent of what others sent it. Minted again before that is charged, that would be spent
     twice.
     """
     owing = ((one, stake.amount.copy_negate()) for one, stake in stakes.items() if stake.amount < 0)
-    return next(((account, amounts.to_text(owed)) for account, owed in owing), None)
+    return next(((holder, amounts.to_text(owed)) for holder, owed in owing), None)
 
 
 def check_resolved_alike(
-    lost: Collection[Account], spends: Iterable[SpendRecord], counter: str
+    lost: Collection[Holder], spends: Iterable[SpendRecord], counter: str
 ) -> None:
-    """Check that no entry of lost accounts is resolved in some of the remaining regions alone.
+    """Check that no entry of lost holders is resolved in some of the remaining regions alone.
 
     As open it would be charged here, and as resolved by the entry that a pass brings to all: what
     was held, and given back, would be lost for good.
@@ -181,7 +181,7 @@ def check_resolved_alike(
     shown: dict[str, SpendRecord] = {}
     for spend in spends:
         known = shown.setdefault(spend.id, spend)
-        if known.is_open != spend.is_open and any(name.account in lost for name in spend.grants):
+        if known.is_open != spend.is_open and any(name.holder in lost for name in spend.grants):
             raise ContractChangeRefused(
                 f"entry {spend.id} of budget {counter!r} is resolved in one region and open in"
                 " another: `compactor run --once --search` brings what has arrived to all, then run"
@@ -211,20 +211,20 @@ def _is_charged(base: Rights, spend: SpendRecord, place: int, budget: str) -> bo
     an item that remains.
     """
     name = spend.grants[place]
-    if (name.budget, name.account) != (budget, base.account):
+    if (name.budget, name.holder) != (budget, base.holder):
         return True
-    if spend.is_over and not (spend.adjusted and spend.adjusted[place].account == base.account):
+    if spend.is_over and not (spend.adjusted and spend.adjusted[place].holder == base.holder):
         return True
     is_there = not spend.adjusted or base.version >= spend.adjusted[place].version
     return base.shows_closed(name.version) and is_there and not spend.is_open_hold
 
 
 def mint_again(
-    rights: Rights, lost: Account, amount: Decimal, *, passed_on: Decimal = _ZERO
+    rights: Rights, lost: Holder, amount: Decimal, *, passed_on: Decimal = _ZERO
 ) -> Rights | None:
-    """Mint what a lost account had, or less of it, once; None if this item has done so already.
+    """Mint what a lost holder had, or less of it, once; None if this item has done so already.
 
-    Before it the items of all remaining accounts are looked through (`is_reclaimed`). Below 0 it is
+    Before it the items of all remaining holders are looked through (`is_reclaimed`). Below 0 it is
     charged: of a rolling limit what it had spent comes back, what it had `passed_on` (`LostStake`)
     was not spent there, and never does.
 
@@ -235,7 +235,7 @@ def mint_again(
     if lost in rights.reclaimed:
         return None
     if lost not in rights.cut:
-        raise InvalidInput(f"{rights.account} must cut off {lost} before its rights are reclaimed")
+        raise InvalidInput(f"{rights.holder} must cut off {lost} before its rights are reclaimed")
     charged = max(_ZERO, amount.copy_negate())
     lasts = min(passed_on, charged) if rights.bucket else _ZERO
     return following(
@@ -248,24 +248,24 @@ def mint_again(
 
 
 def is_minted_again(
-    lost: Account, shown: Mapping[Account, Rights], *, keeps: Callable[[Account], bool]
+    lost: Holder, shown: Mapping[Holder, Rights], *, keeps: Callable[[Holder], bool]
 ) -> bool:
-    """Return whether what a lost account had is an account's that remains.
+    """Return whether what a lost holder had is a holder's that remains.
 
     Minted in an item that is lost since, it is once what that had is minted again.
     """
     return any(
-        keeps(account) or is_minted_again(account, shown, keeps=keeps)
-        for account, item in shown.items()
+        keeps(holder) or is_minted_again(holder, shown, keeps=keeps)
+        for holder, item in shown.items()
         if lost in item.reclaimed
     )
 
 
-def reclaimed_in(items: Iterable[Rights]) -> set[Account]:
-    """Return the lost accounts of which any of these has minted again what they had."""
-    return {account for item in items for account in item.reclaimed}
+def reclaimed_in(items: Iterable[Rights]) -> set[Holder]:
+    """Return the lost holders of which any of these has minted again what they had."""
+    return {holder for item in items for holder in item.reclaimed}
 
 
-def is_reclaimed(items: Iterable[Rights], lost: Account) -> bool:
-    """Return whether any remaining account has minted again what a lost one had."""
+def is_reclaimed(items: Iterable[Rights], lost: Holder) -> bool:
+    """Return whether any remaining holder has minted again what a lost one had."""
     return lost in reclaimed_in(items)

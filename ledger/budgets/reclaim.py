@@ -18,17 +18,17 @@ from ledger.budgets.calendar import window_in
 from ledger.budgets.grant_closing import RegionViews, all_spends
 from ledger.budgets.lost_stake import (
     LostStake,
-    accounts_of,
     check_resolved_alike,
     cut_off_all,
     debt_of,
+    holders_of,
     is_reclaimed,
     mint_again,
     named_by,
     newest,
     stake_of,
 )
-from ledger.budgets.rights import Account, Rights, account_in, condition_of, rights_item, write_of
+from ledger.budgets.rights import Holder, Rights, condition_of, holder_in, rights_item, write_of
 from ledger.budgets.rights_items import read_local_rights, read_rights
 from ledger.budgets.rights_plan import create
 from ledger.budgets.rolling_limits import dated, has_returned, roll_forward
@@ -43,10 +43,10 @@ ARRIVED_SECONDS = 86_400.0
 """How long what a lost region wrote may still arrive, after the region was given up."""
 TRIES_MAX = 8
 """How often an item is read and written again that its region writes at the same time."""
-Shown = Mapping[str, Mapping[Account, Rights]]
+Shown = Mapping[str, Mapping[Holder, Rights]]
 """What each region shows of a budget."""
 Spends = Mapping[str, Sequence[SpendRecord]]
-"""Entries of grants by accounts that are over, by the budget that the grants are of."""
+"""Entries of grants by holders that are over, by the budget that the grants are of."""
 
 
 def arrived_seconds(terms: Terms) -> float:
@@ -59,7 +59,7 @@ def arrived_seconds(terms: Terms) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """What was at stake in a lost account, and what was minted again for it."""
+    """What was at stake in a lost holder, and what was minted again for it."""
 
     stake: LostStake
     amount: Decimal
@@ -71,13 +71,13 @@ async def stakes_of(
     counter: str,
     *,
     spends: Spends | None = None,
-    shares: Mapping[Account, Decimal] | None = None,
-) -> Mapping[Account, LostStake]:
-    """Return what is at stake in each account of a lost region that was not reclaimed yet.
+    shares: Mapping[Holder, Decimal] | None = None,
+) -> Mapping[Holder, LostStake]:
+    """Return what is at stake in each holder of a lost region that was not reclaimed yet.
 
     It is also the most that the region may have acknowledged and that will never be seen. Nothing
     is written. `spends` are `lost_spends`, by default of now; `shares` are those of a window whose
-    item a lost account may have made, unseen.
+    item a lost holder may have made, unseen.
 
     Raises:
         InvalidInput, ContractChangeRefused: as `check_lost`.
@@ -87,8 +87,8 @@ async def stakes_of(
     await check_lost(regions, lost)
     found = (await lost_spends(regions) if spends is None else spends).get(counter, ())
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, [lost], shown, shares or {}, accounts_of(found, counter))
-    return _stakes(regions, counter, accounts, _as_cut(regions, accounts, shown), found)
+    holders = _lost_holders(regions, [lost], shown, shares or {}, holders_of(found, counter))
+    return _stakes(regions, counter, holders, _as_cut(regions, holders, shown), found)
 
 
 async def reclaim_lost(
@@ -98,15 +98,15 @@ async def reclaim_lost(
     *,
     most: Decimal | None = None,
     spends: Spends | None = None,
-    shares: Mapping[Account, Decimal] | None = None,
-) -> Mapping[Account, Reclaim]:
-    """Mint again what a lost region had, in home's item, and return it by account; once.
+    shares: Mapping[Holder, Decimal] | None = None,
+) -> Mapping[Holder, Reclaim]:
+    """Mint again what a lost region had, in home's item, and return it by holder; once.
 
-    At most `most` in each account: an operator who owes what was acknowledged there reclaims less.
+    At most `most` in each holder: an operator who owes what was acknowledged there reclaims less.
     Home's item is made, with its share, if it has none: in whichever item there is, two calls of
     which one stands still, or is late, would each mint in another. `spends` are `lost_spends`, read
     once the region's day had passed, by default now; `shares` are those of a window: of lost
-    accounts that may have made an item unseen, and of home.
+    holders that may have made an item unseen, and of home.
 
     Raises:
         InvalidInput, ContractChangeRefused: as `check_lost`; or another region that is gone spent
@@ -119,63 +119,63 @@ async def reclaim_lost(
     """
     await check_lost(regions, lost)
     entries = (await lost_spends(regions) if spends is None else spends).get(counter, ())
-    named = accounts_of(entries, counter)
+    named = holders_of(entries, counter)
     shown = await _shown(regions, counter)
-    accounts = _lost_accounts(regions, [lost], shown, shares or {}, named)
-    if not accounts:
+    holders = _lost_holders(regions, [lost], shown, shares or {}, named)
+    if not holders:
         return {}
-    check_resolved_alike(accounts, entries, counter)
+    check_resolved_alike(holders, entries, counter)
     own = _own(regions, shown)
-    home = account_in(regions.terms.home, regions.terms)
-    if home not in {item.account for item in own}:
+    home = holder_in(regions.terms.home, regions.terms)
+    if home not in {item.holder for item in own}:
         own.append(await _made_at_home(regions, counter, shares))
     for item in own:
-        await _change(regions, counter, item.account, partial(cut_off_all, accounts=accounts))
+        await _change(regions, counter, item.holder, partial(cut_off_all, holders=holders))
     shown = await _shown(regions, counter)
-    again = await _put_again(regions, counter, accounts, shown)
-    _check_cut(shown, own, accounts, counter)
+    again = await _put_again(regions, counter, holders, shown)
+    _check_cut(shown, own, holders, counter)
     if again:
         raise ContractChangeRefused(
             f"not every region shows the last of {again[0]} of budget {counter!r} yet, which is"
             " written again: run this again"
         )
-    found = _stakes(regions, counter, accounts, shown, entries)
-    gone = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
-    others = {account: item for account, item in gone.items() if account not in accounts}
+    found = _stakes(regions, counter, holders, shown, entries)
+    gone = _lost_holders(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
+    others = {holder: item for holder, item in gone.items() if holder not in holders}
     debt = debt_of(_stakes(regions, counter, others, _as_cut(regions, others, shown), entries))
     minted = {}
-    for account, stake in sorted(found.items(), key=lambda pair: pair[1].amount):
+    for holder, stake in sorted(found.items(), key=lambda pair: pair[1].amount):
         if debt is not None and stake.amount > 0:
             raise ContractChangeRefused(
                 f"{debt[0]} of budget {counter!r} spent {debt[1]} more than it had, which others"
                 f" had sent it: `ledger budget reclaim --lost {debt[0].region}` first"
             )
         amount = stake.amount if most is None else min(stake.amount, most)
-        plan = partial(mint_again, lost=account, amount=amount, passed_on=stake.passed_on)
+        plan = partial(mint_again, lost=holder, amount=amount, passed_on=stake.passed_on)
         if await _change(regions, counter, home, plan):
-            minted[account] = Reclaim(stake, amount)
+            minted[holder] = Reclaim(stake, amount)
     return minted
 
 
 async def is_all_reclaimed(
-    regions: RegionViews, counter: str, spends: Spends, shares: Mapping[Account, Decimal] | None
+    regions: RegionViews, counter: str, spends: Spends, shares: Mapping[Holder, Decimal] | None
 ) -> bool:
-    """Return whether every account that anything names, of regions that are gone, was reclaimed.
+    """Return whether every holder that anything names, of regions that are gone, was reclaimed.
 
     Raises:
         DamagedItem: a rights item cannot be read.
         StoreError: a region cannot be read.
     """
     shown = await _shown(regions, counter)
-    named = accounts_of(spends.get(counter, ()), counter)
-    accounts = _lost_accounts(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
+    named = holders_of(spends.get(counter, ()), counter)
+    holders = _lost_holders(regions, frozenset(regions.terms.lost), shown, shares or {}, named)
     everything = [item for items in shown.values() for item in items.values()]
-    return all(is_reclaimed(everything, account) for account in accounts)
+    return all(is_reclaimed(everything, holder) for holder in holders)
 
 
 async def _put_again(
-    regions: RegionViews, counter: str, accounts: Iterable[Account], shown: Shown
-) -> list[Account]:
+    regions: RegionViews, counter: str, holders: Iterable[Holder], shown: Shown
+) -> list[Holder]:
     """Write lost items through home as the newest that a region shows, where another shows less.
 
     What the lost region wrote last may have reached some alone, and nothing sends it to the others:
@@ -185,22 +185,22 @@ async def _put_again(
     Raises:
         StoreError: home cannot be written.
     """
-    home, again = regions.terms.home, list[Account]()
-    for account in accounts:
-        items = [items.get(account, Rights(account)) for items in shown.values()]
-        last = newest(account, items)
+    home, again = regions.terms.home, list[Holder]()
+    for holder in holders:
+        items = [items.get(holder, Rights(holder)) for items in shown.values()]
+        last = newest(holder, items)
         if all(item.version == last.version for item in items):
             continue
-        as_read = condition_of(shown[home].get(account, Rights(account)))
+        as_read = condition_of(shown[home].get(holder, Rights(holder)))
         await regions.stores[home].write(Put(rights_item(last, counter), as_read))
-        again.append(account)
+        again.append(holder)
     return again
 
 
 async def check_lost(regions: RegionViews, lost: str) -> None:
     """Check that nothing of a lost region is on its way any more, and nothing writes to it.
 
-    One that was added again since is a new replica, with accounts of a later epoch: before it was
+    One that was added again since is a new replica, with holders of a later epoch: before it was
     given up no region listed it any more (`compactor.home_takeover.check_removed`).
 
     Raises:
@@ -242,80 +242,80 @@ async def _shown(regions: RegionViews, counter: str) -> Shown:
     return dict(zip(regions.stores, found, strict=True))
 
 
-def _lost_accounts(
+def _lost_holders(
     regions: RegionViews,
     lost: Collection[str],
     shown: Shown,
-    shares: Mapping[Account, Decimal],
-    named: Iterable[Account],
-) -> dict[Account, Rights]:
-    """Return the newest item shown of each account of lost regions, also of those shown nowhere.
+    shares: Mapping[Holder, Decimal],
+    named: Iterable[Holder],
+) -> dict[Holder, Rights]:
+    """Return the newest item shown of each holder of lost regions, also of those shown nowhere.
 
-    Such an account is known by what was sent to it or taken from it, by the limit, which names it
+    Such a holder is known by what was sent to it or taken from it, by the limit, which names it
     with its share, or is `named` by entries of its grants.
     """
     items = [item for there in shown.values() for item in there.values()]
     known = {*named, *shares, *named_by(items)}
     return {
-        account: roll_forward(
+        holder: roll_forward(
             newest(
-                account,
-                (item for item in items if item.account == account),
-                share=shares.get(account, Decimal(0)),
+                holder,
+                (item for item in items if item.holder == holder),
+                share=shares.get(holder, Decimal(0)),
             ),
             regions.time(regions.terms.home),
             margin=regions.terms.rolling_margin,
         )
-        for account in sorted(known)
-        if account.region in lost and regions.terms.is_over(account.region, account.epoch)
+        for holder in sorted(known)
+        if holder.region in lost and regions.terms.is_over(holder.region, holder.epoch)
     }
 
 
-def _as_cut(regions: RegionViews, accounts: Collection[Account], shown: Shown) -> Shown:
+def _as_cut(regions: RegionViews, holders: Collection[Holder], shown: Shown) -> Shown:
     """Return what regions show, with each item that remains as it will be cut off."""
     return {
         region: {
-            account: cut_off_all(item, accounts) or item if regions.keeps(account) else item
-            for account, item in items.items()
+            holder: cut_off_all(item, holders) or item if regions.keeps(holder) else item
+            for holder, item in items.items()
         }
         for region, items in shown.items()
     }
 
 
 def _own(regions: RegionViews, shown: Shown) -> list[Rights]:
-    """Return the items of accounts that remain, each as its own region shows it."""
+    """Return the items of holders that remain, each as its own region shows it."""
     return [
         item
         for region, items in shown.items()
-        for account, item in items.items()
-        if account.region == region and regions.keeps(account)
+        for holder, item in items.items()
+        if holder.region == region and regions.keeps(holder)
     ]
 
 
 def _check_cut(
-    shown: Shown, own: Iterable[Rights], lost: Mapping[Account, Rights], counter: str
+    shown: Shown, own: Iterable[Rights], lost: Mapping[Holder, Rights], counter: str
 ) -> None:
-    """Check that every region shows of each item that remains that it has cut lost accounts off.
+    """Check that every region shows of each item that remains that it has cut lost holders off.
 
     Raises:
         ContractChangeRefused: one does not, yet.
     """
     for region, items in shown.items():
         for item in own:
-            there = items.get(item.account)
+            there = items.get(item.holder)
             if there is None or not lost.keys() <= there.cut.keys():
                 raise ContractChangeRefused(
-                    f"{region} does not show yet that {item.account} has cut {min(lost).region} off"
+                    f"{region} does not show yet that {item.holder} has cut {min(lost).region} off"
                     f" from budget {counter!r}: run this again"
                 )
 
 
 async def _made_at_home(
-    regions: RegionViews, counter: str, shares: Mapping[Account, Decimal] | None
+    regions: RegionViews, counter: str, shares: Mapping[Holder, Decimal] | None
 ) -> Rights:
     """Make home's item of a budget that only others had rights of.
 
-    Of a rolling limit its buckets are those of the contract: an account that was lost before it
+    Of a rolling limit its buckets are those of the contract: a holder that was lost before it
     made an item shows none.
 
     Raises:
@@ -323,7 +323,7 @@ async def _made_at_home(
             or that is not known.
         StoreError: home cannot be written.
     """
-    home = account_in(regions.terms.home, regions.terms)
+    home = holder_in(regions.terms.home, regions.terms)
     share = Decimal(0) if shares is None else shares.get(home)
     if share is None:
         raise ContractChangeRefused(
@@ -340,7 +340,7 @@ async def _made_at_home(
 
 
 async def _change(
-    regions: RegionViews, counter: str, account: Account, plan: Callable[[Rights], Rights | None]
+    regions: RegionViews, counter: str, holder: Holder, plan: Callable[[Rights], Rights | None]
 ) -> bool:
     """Change an item through its region; return whether it had to be changed.
 
@@ -348,38 +348,38 @@ async def _change(
         ContractChangeRefused: others write it at the same time.
         StoreError: the region failed, or it is not known whether it is written.
     """
-    store = regions.stores[account.region]
+    store = regions.stores[holder.region]
     for _ in range(TRIES_MAX):
-        before = await read_local_rights(store, counter, account)
+        before = await read_local_rights(store, counter, holder)
         after = None if before is None else plan(before)
         if before is None or after is None:
             return False
-        after = dated(after, regions.time(account.region).most)
+        after = dated(after, regions.time(holder.region).most)
         if isinstance(await store.write(write_of(before, after, counter)), Applied):
             return True
     raise ContractChangeRefused(
-        f"{account} of budget {counter!r} was written by others {TRIES_MAX} times: run this again"
+        f"{holder} of budget {counter!r} was written by others {TRIES_MAX} times: run this again"
     )
 
 
 def _stakes(
     regions: RegionViews,
     counter: str,
-    accounts: Mapping[Account, Rights],
+    holders: Mapping[Holder, Rights],
     shown: Shown,
     spends: Iterable[SpendRecord],
-) -> Mapping[Account, LostStake]:
-    """Return the stakes of those accounts for which nothing was minted yet."""
+) -> Mapping[Holder, LostStake]:
+    """Return the stakes of those holders for which nothing was minted yet."""
     everything = [item for items in shown.values() for item in items.values()]
     return {
-        account: stake_of(
+        holder: stake_of(
             base,
-            _others(regions, account, shown),
+            _others(regions, holder, shown),
             _counting(regions, base, spends),
             budget=counter,
         )
-        for account, base in accounts.items()
-        if not is_reclaimed(everything, account)
+        for holder, base in holders.items()
+        if not is_reclaimed(everything, holder)
     }
 
 
@@ -391,32 +391,32 @@ def _counting(
     return [spend for spend in spends if not has_returned(base, spend.id, now, margin=margin)]
 
 
-def _others(regions: RegionViews, lost: Account, shown: Shown) -> list[Rights]:
-    """Return the items with which a lost account's rights are compared.
+def _others(regions: RegionViews, lost: Holder, shown: Shown) -> list[Rights]:
+    """Return the items with which a lost holder's rights are compared.
 
     Each that remains, as its own region has it. Of those that are over the newest shown if it had
-    cut the account off.
+    cut the holder off.
 
     Raises:
-        ContractChangeRefused: one was made since it was looked who is to cut the account off.
+        ContractChangeRefused: one was made since it was looked who is to cut the holder off.
     """
     everything = [item for items in shown.values() for item in items.values()]
     others = []
-    for account in sorted({item.account for item in everything} - {lost}):
-        if regions.keeps(account):
-            own = shown[account.region].get(account)
+    for holder in sorted({item.holder for item in everything} - {lost}):
+        if regions.keeps(holder):
+            own = shown[holder.region].get(holder)
             if own is None or lost not in own.cut:
-                raise ContractChangeRefused(f"{account}'s item was made meanwhile: run this again")
+                raise ContractChangeRefused(f"{holder}'s item was made meanwhile: run this again")
             others.append(own)
             continue
-        item = newest(account, (rights for rights in everything if rights.account == account))
+        item = newest(holder, (rights for rights in everything if rights.holder == holder))
         if lost in item.cut:
             others.append(item)
     return others
 
 
 async def lost_spends(regions: RegionViews) -> Spends:
-    """Return all entries that any region shows of grants by accounts that are over, by budget.
+    """Return all entries that any region shows of grants by holders that are over, by budget.
 
     Every region's table is read whole: which counters' entries a grant of several limits paid for
     is said by the grant, and its item may not have arrived. What is read a day after a region was
@@ -438,9 +438,7 @@ async def _scan(store: Store, terms: Terms) -> list[tuple[str, SpendRecord]]:
     """Return the entries that one region shows, each with every budget that it names so."""
     found: list[tuple[str, SpendRecord]] = []
     async for spend in all_spends(store):
-        accounts = ((name.budget, name.account) for name in spend.grants)
-        over = {
-            budget for budget, account in accounts if terms.is_over(account.region, account.epoch)
-        }
+        holders = ((name.budget, name.holder) for name in spend.grants)
+        over = {budget for budget, holder in holders if terms.is_over(holder.region, holder.epoch)}
         found += [(budget, spend) for budget in sorted(over)]
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ledger.budgets.limit_windows import BudgetLimit, newest_of
-from ledger.budgets.rights import Account, Rights, account_in
+from ledger.budgets.rights import Holder, Rights, holder_in
 from ledger.budgets.rights_items import ControlItems
 from ledger.core.errors import StoreError, Unreachable
 from ledger.runtime.services import Services
@@ -48,15 +48,15 @@ class RegionAccess:
         return self.items(self.store)
 
     @property
-    def account(self) -> Account:
-        """The account of this region."""
-        return account_in(self.store.region, self.settings.current.terms)
+    def holder(self) -> Holder:
+        """The holder of this region."""
+        return holder_in(self.store.region, self.settings.current.terms)
 
     @property
-    def accounts(self) -> list[Account]:
-        """The accounts of all regions that may be written to."""
+    def holders(self) -> list[Holder]:
+        """The holders of all regions that may be written to."""
         terms = self.settings.current.terms
-        return [account_in(region, terms) for region in terms.written]
+        return [holder_in(region, terms) for region in terms.written]
 
     def signed(self) -> signed_within:
         """Sign the requests within under the contract as this process knows it now."""
@@ -106,7 +106,7 @@ class RegionAccess:
             return None
         items = [rights for there in shown for rights in there.items.values()]
         newest_last = sorted(items, key=lambda rights: rights.version)
-        return list({rights.account: rights for rights in newest_last}.values())
+        return list({rights.holder: rights for rights in newest_last}.values())
 
     def tries(self, store: Store, *, seconds: float) -> Tries:
         """Begin a write through a store that is repeated for so many seconds."""

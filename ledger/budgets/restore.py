@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ledger.budgets.calendar import Window, window_in
 from ledger.budgets.grant_closing import SPENDS, RegionViews, spend_in
 from ledger.budgets.restore_plan import Items, RestoredEntries, RestorePlan, plan_restore, takers
-from ledger.budgets.rights import Account, GrantName, Rights, condition_of, rights_item
+from ledger.budgets.rights import GrantName, Holder, Rights, condition_of, rights_item
 from ledger.budgets.rights_items import budget_of, read_local_rights, read_rights, scanned
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.entry import Key, key_of
@@ -107,9 +107,9 @@ class _Look:
 
     async def _counts(self, name: GrantName) -> bool:
         window = self._window(name.budget)
-        if window is None or not self._regions.keeps(name.account):
+        if window is None or not self._regions.keeps(name.holder):
             return False
-        item = (await self._shown(name.budget)).get(name.account, Rights(name.account))
+        item = (await self._shown(name.budget)).get(name.holder, Rights(name.holder))
         is_missing = name.version > item.version or name.version in item.grants
         if is_missing:
             self._is_counted(window)
@@ -139,8 +139,8 @@ class _Look:
 
         Of a key that was used in two regions another copy, of other grants, may have won since.
         """
-        is_its = item.account == name.account or not self._regions.keeps(name.account)
-        return is_its and item.account.region == self._store.region and hold.id in item.resolved
+        is_its = item.holder == name.holder or not self._regions.keeps(name.holder)
+        return is_its and item.holder.region == self._store.region and hold.id in item.resolved
 
     async def _shown(self, budget: str) -> Items:
         if budget not in self._items:
@@ -165,55 +165,55 @@ async def restore_budget(
     regions: RegionViews,
     counter: str,
     entries: RestoredEntries,
-    made: Mapping[Account, Rights | None],
-) -> Mapping[Account, RestorePlan]:
+    made: Mapping[Holder, Rights | None],
+) -> Mapping[Holder, RestorePlan]:
     """Count a budget, or a window of it, again in each region's item; return what was changed.
 
-    `entries` are those of `look`; `made` is what an account that has no item would make, None
+    `entries` are those of `look`; `made` is what a holder that has no item would make, None
     while a step of the limit that decides it is only announced.
 
     Raises:
-        BudgetUndecided: such an account has spent, or others have taken of it.
+        BudgetUndecided: such a holder has spent, or others have taken of it.
         StateConflict: an item was written meanwhile: nobody may spend yet.
         AmountOverflow: a sum does not fit in 38 digits.
         DamagedItem: a rights item cannot be read.
         StoreError: a region cannot be read or written; run it again.
     """
     own, reopened = (
-        [spend for spend in found if _accounts(spend, counter)]
+        [spend for spend in found if _holders(spend, counter)]
         for found in (entries.spends, entries.reopened)
     )
-    named = {account for spend in own for account in _accounts(spend, counter)}
+    named = {holder for spend in own for holder in _holders(spend, counter)}
     shown = await read_rights(regions.stores[regions.terms.home], counter)
     taken = takers(shown)
-    read: dict[Account, Rights] = {}
-    items: dict[Account, Rights] = {}
-    for account in sorted(made.keys() | shown.keys() | taken.keys() | named):
-        if not regions.keeps(account):
+    read: dict[Holder, Rights] = {}
+    items: dict[Holder, Rights] = {}
+    for holder in sorted(made.keys() | shown.keys() | taken.keys() | named):
+        if not regions.keeps(holder):
             continue
-        before = await read_local_rights(regions.stores[account.region], counter, account)
-        item = before or made.get(account, Rights(account))
+        before = await read_local_rights(regions.stores[holder.region], counter, holder)
+        item = before or made.get(holder, Rights(holder))
         if item is not None:
-            read[account], items[account] = before or Rights(account), item
-        elif account in taken or account in named:
+            read[holder], items[holder] = before or Rights(holder), item
+        elif holder in taken or holder in named:
             raise BudgetUndecided(
-                f"{account} has spent or given of {counter!r}, and its share is said by a step of"
+                f"{holder} has spent or given of {counter!r}, and its share is said by a step of"
                 " the limit that is only announced: `ledger budget confirm`, then run this again"
             )
-    found: dict[Account, RestorePlan] = {}
+    found: dict[Holder, RestorePlan] = {}
     now = regions.time(regions.terms.home).latest
     for after in plan_restore(items, RestoredEntries(own, reopened), taken, counter, now):
-        account = after.account
-        put = Put(rights_item(after, counter), condition_of(read[account]))
-        if not isinstance(await regions.stores[account.region].write(put), Applied):
+        holder = after.holder
+        put = Put(rights_item(after, counter), condition_of(read[holder]))
+        if not isinstance(await regions.stores[holder.region].write(put), Applied):
             raise StateConflict(
-                f"{account} of budget {counter!r} was written meanwhile: nobody may spend before"
+                f"{holder} of budget {counter!r} was written meanwhile: nobody may spend before"
                 " all is counted; run this again"
             )
-        found[account] = RestorePlan.of(items[account], after)
+        found[holder] = RestorePlan.of(items[holder], after)
     return found
 
 
-def _accounts(spend: SpendRecord, counter: str) -> set[Account]:
-    """Return the accounts of a budget that an entry names."""
-    return {name.account for name in spend.names if name.budget == counter}
+def _holders(spend: SpendRecord, counter: str) -> set[Holder]:
+    """Return the holders of a budget that an entry names."""
+    return {name.holder for name in spend.names if name.budget == counter}

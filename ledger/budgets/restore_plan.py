@@ -7,8 +7,8 @@ what comes too early:
 - what was spent under grants that it does not know, or of which it knows less: it is charged, or
   granted, and no new grant has the name of a used one;
 - what others show to have taken of it: it has sent that;
-- what it took, if no item shows that any more: it comes out as a debt. Other accounts have as much
-  free that was spent already. It is sent to the debtor, from accounts that have some: who had given
+- what it took, if no item shows that any more: it comes out as a debt. Other holders have as much
+  free that was spent already. It is sent to the debtor, from holders that have some: who had given
   it cannot be seen, and makes no difference;
 - what a hold came to more or less than was held, where the table shows it open: it is resolved once
   more, so the item has it as held (`Rights.resolved`).
@@ -20,20 +20,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights, added
+from ledger.budgets.rights import NO_GRANT, GrantName, Holder, Rights, added
 from ledger.budgets.rights_plan import GrantGone, adjust, excess_of, held_with, reclaim
 from ledger.budgets.rolling_limits import dated, has_left
 from ledger.budgets.spend_record import SpendRecord, charge_of
 from ledger.core import amounts
 
 _ZERO = Decimal(0)
-Items = Mapping[Account, Rights]
-Taken = Mapping[Account, Mapping[Account, Decimal]]
+Items = Mapping[Holder, Rights]
+Taken = Mapping[Holder, Mapping[Holder, Decimal]]
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """By how much more an account has charged or granted, sent and taken than it showed."""
+    """By how much more a holder has charged or granted, sent and taken than it showed."""
 
     charged: Decimal
     sent: Decimal
@@ -68,38 +68,38 @@ def plan_restore(
     """Return the items of a budget that change, in the order in which they are to be written.
 
     `items` are all that there are and may be made, `taken` what others show to have taken, by
-    giver; `now` is in seconds since 1970. Each is one write. Accounts that owe come last: what is
+    giver; `now` is in seconds since 1970. Each is one write. Holders that owe come last: what is
     sent to it is in flight until then, and if the rest is not written the next count finds it
     there.
 
     Raises:
         AmountOverflow: a sum does not fit in 38 digits.
     """
-    counted: dict[Account, Rights] = {}
+    counted: dict[Holder, Rights] = {}
     spends = entries.spends
-    for account, item in items.items():
-        after = counted_item(item, entries, taken.get(account, {}), budget, now)
+    for holder, item in items.items():
+        after = counted_item(item, entries, taken.get(holder, {}), budget, now)
         if after is not None:
-            counted[account] = after
+            counted[holder] = after
     all_items = {**items, **counted}
     debtors = [one for one in sorted(all_items) if _left(all_items[one], spends, budget) < 0]
 
-    def has(giver: Rights, debtor: Account) -> Decimal:
+    def has(giver: Rights, debtor: Holder) -> Decimal:
         """Return what may be sent: where nothing was missing its grants may be at work."""
         return _left(giver, spends, budget) if debtor in counted else giver.available
 
     covered = _cover(all_items, debtors, has, spends, budget)
-    changed = {account: item for account, item in covered.items() if item != items[account]}
+    changed = {holder: item for holder, item in covered.items() if item != items[holder]}
     order = [*sorted(changed.keys() - {*debtors}), *sorted(changed.keys() & {*debtors})]
     return [
-        dated(replace(changed[account], version=changed[account].version + 1), now)
-        for account in order
+        dated(replace(changed[holder], version=changed[holder].version + 1), now)
+        for holder in order
     ]
 
 
 def takers(items: Items) -> Taken:
-    """Return what items show that others have taken of each account."""
-    taken: dict[Account, dict[Account, Decimal]] = {}
+    """Return what items show that others have taken of each holder."""
+    taken: dict[Holder, dict[Holder, Decimal]] = {}
     for taker, item in items.items():
         for giver, amount in item.taken.items():
             taken.setdefault(giver, {})[taker] = amount
@@ -109,7 +109,7 @@ def takers(items: Items) -> Taken:
 def counted_item(
     item: Rights,
     entries: RestoredEntries,
-    taken: Mapping[Account, Decimal],
+    taken: Mapping[Holder, Decimal],
     budget: str,
     now: float,
 ) -> Rights | None:
@@ -126,7 +126,7 @@ def counted_item(
     held: list[Decimal] = []
     last = item.version
     for spend in spends:
-        versions = _versions(spend, item.account, budget)
+        versions = _versions(spend, item.holder, budget)
         last = max(last, *versions)
         if max(versions) > item.version and not _is_open(item, spend, budget):
             missing[spend.id] = _missing(item, spend, budget)
@@ -156,7 +156,7 @@ def _reopened(item: Rights, holds: Iterable[SpendRecord], budget: str) -> Rights
         done = item.resolved.get(hold.id)
         if done is None:
             continue
-        version = max(_versions(hold, item.account, budget))
+        version = max(_versions(hold, item.holder, budget))
         less, held = done.amount.copy_negate(), hold.amount.copy_negate()
         before = adjust(item, version, less, held=held if version else _ZERO, over=True)
         assert isinstance(before, Rights)  # noqa: S101 (`over`: it is never short)
@@ -171,7 +171,7 @@ def _missing(item: Rights, spend: SpendRecord, budget: str) -> Decimal:
     """Return what an item was not charged of an entry that names a later version of it.
 
     Of a hold that was charged apart the difference, if what was held is charged: its grant is
-    closed, or another account's.
+    closed, or another holder's.
     """
     if spend.held is None or max(_paid_by(item, spend, budget)) > item.version:
         return spend.amount
@@ -188,13 +188,13 @@ def _held(item: Rights, spend: SpendRecord, budget: str) -> Decimal:
 
 def _paid_by(item: Rights, spend: SpendRecord, budget: str) -> list[int]:
     """Return the versions of an item that granted what an entry took; 0 for none."""
-    return [NO_GRANT, *(n.version for n in spend.grants if _is_of(n, item.account, budget))]
+    return [NO_GRANT, *(n.version for n in spend.grants if _is_of(n, item.holder, budget))]
 
 
 def _cover(
     items: Items,
-    debtors: Sequence[Account],
-    has: Callable[[Rights, Account], Decimal],
+    debtors: Sequence[Holder],
+    has: Callable[[Rights, Holder], Decimal],
     spends: Sequence[SpendRecord],
     budget: str,
 ) -> Items:
@@ -203,29 +203,29 @@ def _cover(
     for debtor in debtors:
         after[debtor] = _taken_up(debtor, after)
     for debtor in debtors:
-        for account in sorted(after):
+        for holder in sorted(after):
             owed = _left(after[debtor], spends, budget).copy_negate()
             if owed <= 0:
                 break
-            giver = _taken_up(account, after)
+            giver = _taken_up(holder, after)
             amount = min(owed, has(giver, debtor))
-            if amount <= 0 or account in after[debtor].cut or debtor in giver.cut:
+            if amount <= 0 or holder in after[debtor].cut or debtor in giver.cut:
                 continue
             sent = added(giver.sent, debtor, amount)
-            after[account] = replace(giver, sent=sent)
+            after[holder] = replace(giver, sent=sent)
             after[debtor] = replace(
-                after[debtor], taken={**after[debtor].taken, account: sent[debtor]}
+                after[debtor], taken={**after[debtor].taken, holder: sent[debtor]}
             )
     return after
 
 
-def _taken_up(account: Account, items: Items) -> Rights:
+def _taken_up(holder: Holder, items: Items) -> Rights:
     """Return an item after it took up all that others have sent to it."""
-    item = items[account]
+    item = items[holder]
     sent = {
-        giver: other.sent[account]
+        giver: other.sent[holder]
         for giver, other in items.items()
-        if giver not in item.cut and other.sent.get(account, _ZERO) > item.taken.get(giver, _ZERO)
+        if giver not in item.cut and other.sent.get(holder, _ZERO) > item.taken.get(giver, _ZERO)
     }
     return replace(item, taken={**item.taken, **sent}) if sent else item
 
@@ -240,24 +240,24 @@ def _left(item: Rights, spends: Iterable[SpendRecord], budget: str) -> Decimal:
 
 
 def _name(item: Rights, version: int, budget: str) -> GrantName:
-    return GrantName(item.account, version, budget)
+    return GrantName(item.holder, version, budget)
 
 
-def _versions(spend: SpendRecord, account: Account, budget: str) -> list[int]:
-    """Return the versions of an account's item that an entry names; 0 for none."""
-    return [NO_GRANT, *(n.version for n in spend.names if _is_of(n, account, budget))]
+def _versions(spend: SpendRecord, holder: Holder, budget: str) -> list[int]:
+    """Return the versions of a holder's item that an entry names; 0 for none."""
+    return [NO_GRANT, *(n.version for n in spend.names if _is_of(n, holder, budget))]
 
 
 def _is_open(item: Rights, spend: SpendRecord, budget: str) -> bool:
     """Return whether an entry is of a grant that the item has open: it is closed by its entries."""
-    named = [name for name in spend.grants if _is_of(name, item.account, budget)]
+    named = [name for name in spend.grants if _is_of(name, item.holder, budget)]
     return any(name.version in item.grants for name in named)
 
 
-def _is_of(name: GrantName, account: Account, budget: str) -> bool:
-    return (name.budget, name.account) == (budget, account)
+def _is_of(name: GrantName, holder: Holder, budget: str) -> bool:
+    return (name.budget, name.holder) == (budget, holder)
 
 
-def _more(before: Mapping[Account, Decimal], after: Mapping[Account, Decimal]) -> Decimal:
+def _more(before: Mapping[Holder, Decimal], after: Mapping[Holder, Decimal]) -> Decimal:
     less = (amount.copy_negate() for amount in before.values())
     return amounts.total_wide((*after.values(), *less))

@@ -6,7 +6,7 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 |---|---|
 | `version` | +1 in every write; each write is on condition of the version read |
 | `minted`, `retired` | rights made and ended here |
-| `sent`, `taken` | account -> all that was ever sent to it, taken up from it |
+| `sent`, `taken` | holder -> all that was ever sent to it, taken up from it |
 | `charged` | what closed grants came to |
 | `bucket` | of a rolling limit: how many seconds a bucket has (`rolling_limits`) |
 | `buckets`, `returned` | bucket -> what it charged that has not come back, and what has |
@@ -16,8 +16,8 @@ pk `~budget~COUNTER`, sk `rights#REGION.EPOCH/SHARD`; every number is an exact d
 | `held` | of what is charged, what open holds of closed grants keep; not of a rolling limit |
 | `resolved` | id of a hold that was resolved of late -> [what was charged more for it, when] |
 | `rate`, `want` | demand: spent a second, and wanted now |
-| `cut` | account of a lost region -> what had been taken up from it when nothing more was |
-| `raises`, `reclaimed` | id of a raise, account of a lost region -> what was minted for it |
+| `cut` | holder of a lost region -> what had been taken up from it when nothing more was |
+| `raises`, `reclaimed` | id of a raise, holder of a lost region -> what was minted for it |
 | `raised` | id of a raise -> when it was made (`raise_ids`) |
 
 `available` is what may still be granted or sent, always computed. `minted`, `retired`, `sent` and
@@ -56,14 +56,14 @@ Of one that was resolved longer before the moment that is restored the entry has
 unless it was on its way for so long. An id and its difference take some 60 bytes.
 """
 NO_GRANT = 0
-"""The version in the name of no grant: which account would have paid is all that it says."""
+"""The version in the name of no grant: which holder would have paid is all that it says."""
 NAMES_KEPT = 4096
 """Names of grants that are cached: of one collection's entries thousands share a few."""
 
-_ACCOUNT = r"([^./#]+)\.([1-9][0-9]{0,5})/([0-9]{1,4})"
-_ACCOUNT_FORM = re.compile(_ACCOUNT, flags=re.ASCII)
+_HOLDER = r"([^./#]+)\.([1-9][0-9]{0,5})/([0-9]{1,4})"
+_HOLDER_FORM = re.compile(_HOLDER, flags=re.ASCII)
 _NAME_FORM = re.compile(
-    rf"({_ACCOUNT})/(0|[1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL
+    rf"({_HOLDER})/(0|[1-9][0-9]{{0,18}})(?:@(.+))?", flags=re.ASCII | re.DOTALL
 )
 _WHOLE = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 _MADE_AND_CHANGED = 2
@@ -78,7 +78,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Account:
+class Holder:
     """Whose rights: a region in one of its epochs (see `Terms.epoch_of`), and a shard of it."""
 
     region: str
@@ -89,16 +89,16 @@ class Account:
         return f"{self.region}.{self.epoch}/{self.shard}"
 
     @staticmethod
-    def parse(text: str) -> "Account":
-        """Return the account of this name.
+    def parse(text: str) -> "Holder":
+        """Return the holder of this name.
 
         Raises:
             ValueError: it is not REGION.EPOCH/SHARD.
         """
-        found = _ACCOUNT_FORM.fullmatch(text)
+        found = _HOLDER_FORM.fullmatch(text)
         if found is None:
-            raise ValueError(f"an account is named REGION.EPOCH/SHARD, got {text[:60]!r}")
-        return Account(found[1], int(found[2]), int(found[3]))
+            raise ValueError(f"a holder is named REGION.EPOCH/SHARD, got {text[:60]!r}")
+        return Holder(found[1], int(found[2]), int(found[3]))
 
     @property
     def sort_key(self) -> str:
@@ -108,7 +108,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, order=True)
 class GrantName:
-    """A grant: the account that made it, and the version of its item that did.
+    """A grant: the holder that made it, and the version of its item that did.
 
     So it is unique without randomness, and any replica can tell one that is closed from one that
     has not arrived (`Rights.shows_closed`). `budget` is the counter that it is a grant of, empty
@@ -116,12 +116,12 @@ class GrantName:
     Version `NO_GRANT` names none: the spend was let through.
     """
 
-    account: Account
+    holder: Holder
     version: int
     budget: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.account}/{self.version}"
+        name = f"{self.holder}/{self.version}"
         return f"{name}@{self.budget}" if self.budget else name
 
     @staticmethod
@@ -135,7 +135,7 @@ class GrantName:
         found = _NAME_FORM.fullmatch(text)
         if found is None:
             raise ValueError(f"a grant is named REGION.EPOCH/SHARD/VERSION, got {text[:60]!r}")
-        return GrantName(Account.parse(found[1]), int(found[5]), found[6] or "")
+        return GrantName(Holder.parse(found[1]), int(found[5]), found[6] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class LateCharge:
 class Rights:
     """What a rights item says; `version` 0 is that of an item that does not exist."""
 
-    account: Account
+    holder: Holder
     version: int = 0
     minted: Decimal = _ZERO
     retired: Decimal = _ZERO
@@ -177,8 +177,8 @@ class Rights:
     bucket: int = 0
     buckets: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
     returned: Decimal = _ZERO
-    sent: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
-    taken: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
+    sent: Mapping[Holder, Decimal] = field(default_factory=lambda: _NOTHING)
+    taken: Mapping[Holder, Decimal] = field(default_factory=lambda: _NOTHING)
     grants: Mapping[int, Grant] = field(default_factory=lambda: _NO_GRANTS)
     adjusted: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
     released: Mapping[int, Decimal] = field(default_factory=lambda: _NOTHING)
@@ -186,10 +186,10 @@ class Rights:
     resolved: Mapping[str, LateCharge] = field(default_factory=lambda: _NO_DIFFERENCES)
     rate: Decimal = _ZERO
     want: Decimal = _ZERO
-    cut: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
+    cut: Mapping[Holder, Decimal] = field(default_factory=lambda: _NOTHING)
     raises: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
     raised: Mapping[str, Decimal] = field(default_factory=lambda: _NOTHING)
-    reclaimed: Mapping[Account, Decimal] = field(default_factory=lambda: _NOTHING)
+    reclaimed: Mapping[Holder, Decimal] = field(default_factory=lambda: _NOTHING)
 
     @property
     def granted(self) -> Decimal:
@@ -214,9 +214,9 @@ class Rights:
         return self.version >= version and version not in self.grants
 
 
-def account_in(region: str, terms: Terms) -> Account:
-    """Return the account of a region, in its epoch of now."""
-    return Account(region, terms.epoch_of(region))
+def holder_in(region: str, terms: Terms) -> Holder:
+    """Return the holder of a region, in its epoch of now."""
+    return Holder(region, terms.epoch_of(region))
 
 
 def partition_of(counter: str) -> str:
@@ -224,9 +224,9 @@ def partition_of(counter: str) -> str:
     return f"{keys.BUDGET_PREFIX}{counter}"
 
 
-def key_of(counter: str, account: Account) -> Key:
+def key_of(counter: str, holder: Holder) -> Key:
     """Return the key of a rights item."""
-    return partition_of(counter), account.sort_key
+    return partition_of(counter), holder.sort_key
 
 
 def rights_item(rights: Rights, counter: str) -> dict[str, AttributeValue]:
@@ -237,7 +237,7 @@ def rights_item(rights: Rights, counter: str) -> dict[str, AttributeValue]:
     """
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition_of(counter)},
-        "sk": {"S": rights.account.sort_key},
+        "sk": {"S": rights.holder.sort_key},
         "version": {"N": str(rights.version)},
     }
     if rights.bucket:
@@ -263,11 +263,11 @@ def rights_of(item: Item) -> Rights:
         DamagedItem: an attribute is missing or of another kind: nothing of it may be granted.
     """
     try:
-        account = Account.parse(item["sk"]["S"].removeprefix(RIGHTS_PREFIX))
+        holder = Holder.parse(item["sk"]["S"].removeprefix(RIGHTS_PREFIX))
         numbers: dict[str, Any] = {name: number_of(item, name) for name in _NUMBERS if name in item}
         sums: dict[str, Any] = {name: _sums(item, name, read) for name, read in _MAPS.items()}
         return Rights(
-            account,
+            holder,
             version=_whole(item.get("version", {}).get("N")),
             bucket=_whole(item["bucket"]["N"]) if "bucket" in item else 0,
             grants={_whole(v): _grant(part) for v, part in _map(item, "grants").items()},
@@ -290,10 +290,10 @@ def expires_first(item: Item) -> int | None:
         return 0
 
 
-def is_in_flight(items: Iterable[Item], *, is_over: Callable[[Account], bool]) -> bool:
+def is_in_flight(items: Iterable[Item], *, is_over: Callable[[Holder], bool]) -> bool:
     """Return whether rights that one of these items sent to another are not taken up yet.
 
-    The taker may have no item so far. What was sent to an account that was cut off, or is over,
+    The taker may have no item so far. What was sent to a holder that was cut off, or is over,
     stays so. What cannot be read counts as in flight.
     """
     shown = {item["sk"]["S"].removeprefix(RIGHTS_PREFIX): item for item in items}
@@ -302,7 +302,7 @@ def is_in_flight(items: Iterable[Item], *, is_over: Callable[[Account], bool]) -
             sent, cut = _map(item, "sent"), _map(item, "cut")
             for to in sent.keys() - cut.keys():
                 taken = _map(shown[to], "taken").get(giver) if to in shown else None
-                if taken != sent[to] and not is_over(Account.parse(to)):
+                if taken != sent[to] and not is_over(Holder.parse(to)):
                     return True
     except (KeyError, TypeError, ValueError):
         return True
@@ -328,10 +328,10 @@ def write_of(before: Rights, after: Rights, counter: str) -> Put:
     """
     is_next = after.version == before.version + 1
     is_made = before.version == 0 and after.version == _MADE_AND_CHANGED
-    if after.account != before.account or not (is_next or is_made):
+    if after.holder != before.holder or not (is_next or is_made):
         raise InvalidInput(
-            f"version {after.version} of {after.account} must follow version {before.version} of"
-            f" {before.account}"
+            f"version {after.version} of {after.holder} must follow version {before.version} of"
+            f" {before.holder}"
         )
     return Put(rights_item(after, counter), condition_of(before))
 
@@ -343,9 +343,7 @@ def following(rights: Rights, **changes: Any) -> Rights:
         InvalidInput: there is no item yet.
     """
     if not rights.version:
-        raise InvalidInput(
-            f"the rights item of {rights.account} must be made first, with its share"
-        )
+        raise InvalidInput(f"the rights item of {rights.holder} must be made first, with its share")
     return replace(rights, version=rights.version + 1, **changes)
 
 
@@ -430,13 +428,13 @@ def _sums(item: Item, name: str, read: Callable[[str], Any]) -> dict[Any, Decima
 
 _NUMBERS = ("minted", "retired", "charged", "returned", "held", "rate", "want")
 _MAPS: Mapping[str, Callable[[str], Any]] = {
-    "sent": Account.parse,
-    "taken": Account.parse,
+    "sent": Holder.parse,
+    "taken": Holder.parse,
     "adjusted": _whole,
     "released": _whole,
     "buckets": _whole,
-    "cut": Account.parse,
+    "cut": Holder.parse,
     "raises": str,
     "raised": str,
-    "reclaimed": Account.parse,
+    "reclaimed": Holder.parse,
 }

@@ -21,7 +21,7 @@ from ledger.budgets.grant_allowance import quantum_of
 from ledger.budgets.initial_shares import first_rights
 from ledger.budgets.limit_windows import BudgetLimit
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.budgets.rights_items import ControlItems, RightsView
 from ledger.budgets.rights_plan import TooFewRights
 from ledger.core import amounts
@@ -56,7 +56,7 @@ class RightsFetcher:
     async def fetch(
         self,
         window: Window,
-        me: Account,
+        me: Holder,
         missing: Decimal,
         shown: RightsView,
         limit: BudgetLimit,
@@ -72,7 +72,7 @@ class RightsFetcher:
         items = dict(shown.items)
         left, is_fetched = missing, False
         others = amounts.total_wide(
-            max(_ZERO, item.available) for account, item in items.items() if account != me
+            max(_ZERO, item.available) for holder, item in items.items() if holder != me
         )
         if others >= missing:
             quantum = min(quantum, quantum_of(missing), smallest_piece(items.values()))
@@ -87,28 +87,28 @@ class RightsFetcher:
         return RightsView(items, shown.limit) if is_fetched else None
 
     async def _reachable(
-        self, me: Account, items: Mapping[Account, Rights]
-    ) -> AsyncIterator[tuple[Account, ControlItems]]:
-        now, accounts = self._clock.monotonic(), self._access.accounts
-        if me not in accounts:  # it joins or leaves: what it were sent would lie there idle
+        self, me: Holder, items: Mapping[Holder, Rights]
+    ) -> AsyncIterator[tuple[Holder, ControlItems]]:
+        now, holders = self._clock.monotonic(), self._access.holders
+        if me not in holders:  # it joins or leaves: what it were sent would lie there idle
             return
-        accounts.sort(key=lambda one: items[one].available if one in items else _ZERO, reverse=True)
+        holders.sort(key=lambda one: items[one].available if one in items else _ZERO, reverse=True)
         regions = await self._access.items_everywhere()
-        for account in accounts:
-            if account == me or account.region not in regions:
+        for holder in holders:
+            if holder == me or holder.region not in regions:
                 continue
-            pause = self._pauses.get(account.region)
+            pause = self._pauses.get(holder.region)
             if pause is None or now >= pause.until:
-                yield account, regions[account.region]
+                yield holder, regions[holder.region]
 
     async def _from(
         self,
-        giver: Account,
+        giver: Holder,
         region: ControlItems,
         window: Window,
-        me: Account,
+        me: Holder,
         missing: Decimal,
-        shown: Mapping[Account, Rights],
+        shown: Mapping[Holder, Rights],
         limit: BudgetLimit,
         quantum: Decimal,
     ) -> tuple[Rights, Decimal] | None:
@@ -117,8 +117,8 @@ class RightsFetcher:
         terms = self._access.settings.current.terms
         under_way = [
             item
-            for account, item in shown.items()
-            if account.region in terms.written and account.epoch == terms.epoch_of(account.region)
+            for holder, item in shown.items()
+            if holder.region in terms.written and holder.epoch == terms.epoch_of(holder.region)
         ]
 
         def planned(rights: Rights) -> Rights | TooFewRights:

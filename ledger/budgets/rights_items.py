@@ -15,7 +15,7 @@ from ledger.budgets.control import ControlStore, time_in
 from ledger.budgets.limit_windows import LIMIT_PREFIX, BudgetLimit, limit_of, newest_of
 from ledger.budgets.rights import (
     RIGHTS_PREFIX,
-    Account,
+    Holder,
     Rights,
     is_rights,
     key_of,
@@ -47,12 +47,12 @@ _LAST = f"{RIGHTS_PREFIX}\U0010ffff"
 class RightsView:
     """A budget's control items as one region showed them; `limit` is of the newest generation."""
 
-    items: Mapping[Account, Rights] = field(default_factory=dict)
+    items: Mapping[Holder, Rights] = field(default_factory=dict)
     limit: BudgetLimit | None = None
 
-    def of(self, account: Account) -> Rights:
-        """Return the item of an account; version 0 if there is none."""
-        return self.items.get(account) or Rights(account)
+    def of(self, holder: Holder) -> Rights:
+        """Return the item of a holder; version 0 if there is none."""
+        return self.items.get(holder) or Rights(holder)
 
 
 def _as_read(rights: Rights) -> Rights:
@@ -68,7 +68,7 @@ async def read_budget(
         DamagedItem: an item cannot be read whole.
         StoreError: the region cannot be read.
     """
-    items: dict[Account, Rights] = {}
+    items: dict[Holder, Rights] = {}
     limits: list[BudgetLimit] = []
     query = Query(partition_of(counter))
     while True:
@@ -77,7 +77,7 @@ async def read_budget(
             sort_key = item["sk"]["S"]
             if is_rights(sort_key):
                 rights = as_of_now(rights_of(item))
-                items[rights.account] = rights
+                items[rights.holder] = rights
             elif sort_key.startswith(LIMIT_PREFIX):
                 limits.append(limit_of(item))
         if page.after is None:
@@ -85,18 +85,18 @@ async def read_budget(
         query = query.next(page)
 
 
-async def read_rights(store: Store, counter: str) -> dict[Account, Rights]:
-    """Return the rights items of a counter's budget, strongly consistent, by account.
+async def read_rights(store: Store, counter: str) -> dict[Holder, Rights]:
+    """Return the rights items of a counter's budget, strongly consistent, by holder.
 
     Raises:
         DamagedItem: one of them cannot be read whole.
         StoreError: the region cannot be read.
     """
     query = Query(partition_of(counter), first=RIGHTS_PREFIX, last=_LAST)
-    found: dict[Account, Rights] = {}
+    found: dict[Holder, Rights] = {}
     while True:
         page = await store.query(query)
-        found |= {rights.account: rights for rights in map(rights_of, page.items)}
+        found |= {rights.holder: rights for rights in map(rights_of, page.items)}
         if page.after is None:
             return found
         query = query.next(page)
@@ -137,14 +137,14 @@ def budget_of(item: Item) -> str | None:
     return partition.removeprefix(keys.BUDGET_PREFIX) if is_budgets else None
 
 
-async def read_local_rights(store: Store, counter: str, account: Account) -> Rights | None:
+async def read_local_rights(store: Store, counter: str, holder: Holder) -> Rights | None:
     """Return one rights item, strongly consistent; None if there is none.
 
     Raises:
         DamagedItem: it cannot be read whole.
         StoreError: the region cannot be read.
     """
-    item = await store.get(Get(key_of(counter, account)))
+    item = await store.get(Get(key_of(counter, holder)))
     return None if item is None else rights_of(item)
 
 
@@ -154,13 +154,13 @@ async def read_view(store: Store, counter: str, budgets: Iterable[str]) -> View:
     Raises:
         DamagedItem, StoreError: as `read_rights`.
     """
-    shown: Mapping[str, dict[Account, Rights]] = {
+    shown: Mapping[str, dict[Holder, Rights]] = {
         budget: await read_rights(store, budget or counter) for budget in sorted(budgets)
     }
     return {
-        (budget, account): rights
+        (budget, holder): rights
         for budget, items in shown.items()
-        for account, rights in items.items()
+        for holder, rights in items.items()
     }
 
 
@@ -200,15 +200,15 @@ class ControlItems:
         """
         return shown.limit if window.is_whole else (await self.read(window.budget)).limit
 
-    async def rights(self, counter: str, account: Account) -> Rights:
-        """Return one account's item, strongly consistent; version 0 if there is none.
+    async def rights(self, counter: str, holder: Holder) -> Rights:
+        """Return one holder's item, strongly consistent; version 0 if there is none.
 
         Raises:
             DamagedItem: it cannot be read whole.
             StoreError: DynamoDB could not do it.
         """
-        found = await read_local_rights(self.store, counter, account)
-        return Rights(account) if found is None else self.as_of_now(found)
+        found = await read_local_rights(self.store, counter, holder)
+        return Rights(holder) if found is None else self.as_of_now(found)
 
     @property
     def time(self) -> RegionTime:
@@ -222,13 +222,13 @@ class ControlItems:
     async def change(
         self,
         counter: str,
-        account: Account,
+        holder: Holder,
         plan: Callable[[Rights], Rights | Refused],
         *,
         seconds: float,
         known: Rights | None = None,
     ) -> Rights | Refused:
-        """Change the item of an account of this region; returns it as it is now, or the refusal.
+        """Change the item of a holder of this region; returns it as it is now, or the refusal.
 
         `plan` returns what was read if there is nothing to write. It is asked again after a lost
         race or answer, for `seconds` at most; the first time on what is `known`, if that was read.
@@ -241,7 +241,7 @@ class ControlItems:
         deadline = self._clock.monotonic() + seconds
         tries = self._retrier.begin("write", deadline=deadline)
         while True:
-            before = known or await self.rights(counter, account)
+            before = known or await self.rights(counter, holder)
             known = None
             after = plan(before)
             if not isinstance(after, Rights) or after.version == before.version:
@@ -259,5 +259,5 @@ class ControlItems:
                 note_doubt()
             if not await tries.again(cause, requests=requests):
                 raise Unreachable(
-                    f"{account.sort_key} of budget {counter!r} was not changed in time: {cause}"
+                    f"{holder.sort_key} of budget {counter!r} was not changed in time: {cause}"
                 )

@@ -17,7 +17,7 @@ request that names it can land any more, its entries are what was spent.
                │                                        ^
                └── shrink, or crash ──> open ── reclaim ┘
 
-**Transfers.** The giver adds to what it ever sent to an account (`send`); the taker sets what it
+**Transfers.** The giver adds to what it ever sent to a holder (`send`); the taker sets what it
 has taken to what its own region shows as sent (`take_up`). Nothing else is written, so nothing is
 to be cleaned up, and a repeat does nothing.
 
@@ -35,8 +35,8 @@ from ledger.budgets.amount_rules import GROWTH_DIGITS
 from ledger.budgets.raise_ids import remember_raise
 from ledger.budgets.rights import (
     GRANTS_MAX,
-    Account,
     Grant,
+    Holder,
     LateCharge,
     Rights,
     added,
@@ -91,12 +91,12 @@ class SpendPlan:
     resolved: Mapping[str, LateCharge] = field(default_factory=dict)
 
 
-def create(account: Account, minted: Decimal, *, bucket: int = 0) -> Rights:
+def create(holder: Holder, minted: Decimal, *, bucket: int = 0) -> Rights:
     """Return the first version of an item, with its share; the write's condition is its absence.
 
     `bucket` is of a rolling limit, in seconds.
     """
-    return Rights(account, version=1, minted=amounts.within_range(minted), bucket=bucket)
+    return Rights(holder, version=1, minted=amounts.within_range(minted), bucket=bucket)
 
 
 def take(
@@ -142,7 +142,7 @@ def close(rights: Rights, version: int, spent: SpendPlan) -> Rights | GrantGone:
         return GrantGone(version)
     if spent.amount > grant.amount:
         raise InvalidInput(
-            f"what was spent under grant {rights.account}/{version} must be at most {grant.amount},"
+            f"what was spent under grant {rights.holder}/{version} must be at most {grant.amount},"
             f" got {spent.amount}"
         )
     if spent.is_sure:
@@ -286,29 +286,29 @@ def adjust(
     return after
 
 
-def send(rights: Rights, to: Account, amount: Decimal) -> Rights | TooFewRights:
-    """Send rights to another account.
+def send(rights: Rights, to: Holder, amount: Decimal) -> Rights | TooFewRights:
+    """Send rights to another holder.
 
     Raises:
-        InvalidInput: the amount is not above 0, or the account is its own, or lost.
+        InvalidInput: the amount is not above 0, or the holder is its own, or lost.
         AmountOverflow: the sum sent does not fit in 38 digits.
     """
     _check_positive(amount)
-    if to == rights.account or to in rights.cut:
-        raise InvalidInput(f"{rights.account} sends to another account that is not lost, got {to}")
+    if to == rights.holder or to in rights.cut:
+        raise InvalidInput(f"{rights.holder} sends to another holder that is not lost, got {to}")
     if rights.available < amount:
         return TooFewRights(rights.available)
     return following(rights, sent=added(rights.sent, to, amount))
 
 
-def pay(rights: Rights, to: Account, debt: Decimal) -> Rights | None:
-    """Send another account what it owes, as far as it is available; None for its own, or of none.
+def pay(rights: Rights, to: Holder, debt: Decimal) -> Rights | None:
+    """Send another holder what it owes, as far as it is available; None for its own, or of none.
 
     Raises:
         As `send`.
     """
     amount = min(debt, rights.available)
-    if to == rights.account or amount <= 0:
+    if to == rights.holder or amount <= 0:
         return None
     sent = send(rights, to, amount)
     assert isinstance(sent, Rights)  # noqa: S101 (there is as much)
@@ -321,16 +321,16 @@ def take_up(rights: Rights, giver: Rights) -> Rights | None:
     Also None if the giver is lost and was cut off. Whether it is lost is else for the contract to
     say: from a region that is not among its regions nothing is taken up.
     """
-    shown = giver.sent.get(rights.account, _ZERO)
-    if shown <= rights.taken.get(giver.account, _ZERO) or giver.account in rights.cut:
+    shown = giver.sent.get(rights.holder, _ZERO)
+    if shown <= rights.taken.get(giver.holder, _ZERO) or giver.holder in rights.cut:
         return None
-    return following(rights, taken={**rights.taken, giver.account: shown})
+    return following(rights, taken={**rights.taken, giver.holder: shown})
 
 
 def raise_limit(rights: Rights, amount: Decimal, raise_id: str, *, now: int) -> Rights | None:
     """Mint rights for a raise; None if this item has done so already.
 
-    Before a repeat the items of all accounts are looked through for its id (`raise_ids.is_made`):
+    Before a repeat the items of all holders are looked through for its id (`raise_ids.is_made`):
     home may have moved since. One by 0 is of a budget that is made by it.
 
     Raises:
@@ -361,7 +361,7 @@ def mint(rights: Rights, amount: Decimal) -> Rights:
 def lower_limit(rights: Rights, target: Decimal, others: tuple[Rights, ...] = ()) -> Rights | None:
     """Retire what is available at home of what is above the target; None if nothing can be.
 
-    `others` are the items of all other accounts, each read strongly consistent in its region. What
+    `others` are the items of all other holders, each read strongly consistent in its region. What
     is still above the target then is to be sent home (`above`) and retired by another call: until
     then the limit is at most what is minted less what is retired.
 
@@ -381,9 +381,9 @@ def highest_limit(limit: Decimal, items: Iterable[Rights]) -> Decimal:
 
 
 def limit_of(items: tuple[Rights, ...]) -> Decimal:
-    """Return the limit that holds now: what all accounts minted less what they retired.
+    """Return the limit that holds now: what all holders minted less what they retired.
 
-    What was minted again of a lost account's is in that account's own item as well.
+    What was minted again of a lost holder's is in that holder's own item as well.
     """
     again = (max(_ZERO, amount) for item in items for amount in item.reclaimed.values())
     less = amounts.total_wide((*(item.retired for item in items), *again))

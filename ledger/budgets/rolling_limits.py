@@ -32,7 +32,7 @@ from ledger.core.clock_offset import RegionTime
 from ledger.core.ids import parse
 
 LASTING = 10**15
-"""The bucket of what never comes back: what a lost account had passed on, and did not have."""
+"""The bucket of what never comes back: what a lost holder had passed on, and did not have."""
 _ZERO = Decimal(0)
 
 

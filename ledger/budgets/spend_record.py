@@ -4,7 +4,7 @@ A spend is an entry with `change` = -amount and `grant`: the name of its grant, 
 (key, team, organization: one entry for all). A hold has `hold` too, its expiry in whole seconds
 since 1970, and once it is resolved `resolved`: how; by another than its owner also `adjusted`: the
 versions of the rights items that were written with that, and `held`: what was. What was let through
-names no grant, only whose account it is to be charged to; it is resolved in the same way, once it
+names no grant, only whose holder it is to be charged to; it is resolved in the same way, once it
 is charged.
 
 A grant that cannot be closed by its owner is closed by its entries. So as long as it is open they
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, get_args
 
-from ledger.budgets.rights import NO_GRANT, Account, GrantName, Rights
+from ledger.budgets.rights import NO_GRANT, GrantName, Holder, Rights
 from ledger.core import amounts
 from ledger.core.entry import (
     ADJUSTED,
@@ -42,8 +42,8 @@ WAITING_MAX = 16
 
 Resolution = Literal["settled", "void", "expired", "charged"]
 _RESOLUTIONS: Mapping[str, Resolution] = {how: how for how in get_args(Resolution)}
-View = Mapping[tuple[str, Account], Rights]
-"""The rights items that one region shows, by budget and account; "" is the entry's own counter."""
+View = Mapping[tuple[str, Holder], Rights]
+"""The rights items that one region shows, by budget and holder; "" is the entry's own counter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,9 @@ def agree(name: GrantName, views: Mapping[str, Sequence[SpendRecord]]) -> bool:
 def shows_closed(view: View, name: GrantName) -> bool:
     """Return whether a region shows a grant as closed: its item is as new, and has it no more.
 
-    Or the account was lost, and all that it had open was counted when its rights were minted again.
+    Or the holder was lost, and all that it had open was counted when its rights were minted again.
     """
-    item = view.get((name.budget, name.account))
+    item = view.get((name.budget, name.holder))
     return (item is not None and item.shows_closed(name.version)) or _is_reclaimed(view, name)
 
 
@@ -221,16 +221,16 @@ def _shows(view: View, written: GrantName) -> bool:
     """Return whether a region shows this version of an item, or a later one.
 
     Of a budget without a limit, whose item none is, there is nothing to show. The version of a lost
-    item may never have arrived: once the account is reclaimed the entry was counted for it.
+    item may never have arrived: once the holder is reclaimed the entry was counted for it.
     """
-    item = view.get((written.budget, written.account))
+    item = view.get((written.budget, written.holder))
     is_there = item is not None and item.version >= written.version
     return written.version == NO_GRANT or is_there or _is_reclaimed(view, written)
 
 
 def _is_reclaimed(view: View, name: GrantName) -> bool:
     items = (item for (budget, _), item in view.items() if budget == name.budget)
-    return any(name.account in item.reclaimed for item in items)
+    return any(name.holder in item.reclaimed for item in items)
 
 
 def to_close_unagreed(over: Iterable[int]) -> tuple[int, ...]:

@@ -372,7 +372,7 @@ class Spender:
 
     def _through(self, sought: _Sought) -> FailOpenSpend:
         windows = [keeper.window for keeper in sought.keepers]
-        return FailOpenSpend.of(sought.counter, windows, self._access.account)
+        return FailOpenSpend.of(sought.counter, windows, self._access.holder)
 
     def _found_through(self, entry: Entry, sought: _Sought, *, is_counted: bool) -> None:
         """Charge an entry later that a call found, if it was let through here and is not charged.

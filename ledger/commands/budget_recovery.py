@@ -17,7 +17,7 @@ from ledger.administration.budget_recovery import (
 )
 from ledger.budgets.calendar import Window
 from ledger.budgets.lost_stake import LostStake
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.commands.options import amount_of
 from ledger.core import amounts
 from ledger.core.errors import ContractChangeRefused, InvalidInput
@@ -58,14 +58,14 @@ def reclaim(
     at_most = _most_of(most)
     opening = partial(lost_rights, settings, lost, services=Services.of())
 
-    async def look() -> tuple[list[Window], list[tuple[Window, Account, LostStake]]]:
+    async def look() -> tuple[list[Window], list[tuple[Window, Holder, LostStake]]]:
         async with opening() as rights:
             counters = await rights.counters(counter or None)
             torn = [window for window in counters if not await rights.is_whole(window)]
             return torn, [
-                (window, account, stake)
+                (window, holder, stake)
                 for window in counters
-                for account, stake in (await rights.stakes(window)).items()
+                for holder, stake in (await rights.stakes(window)).items()
             ]
 
     async def mint(windows: Iterable[Window]) -> tuple[list[dict[str, Any]], Refusals]:
@@ -81,15 +81,15 @@ def reclaim(
         return
     for window in torn:
         say(f"a change of the limit of {window.budget} is left in part: it is finished", err=True)
-    for window, account, stake in found:
-        say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {account}", err=True)
+    for window, holder, stake in found:
+        say(f"at stake in {window.counter}: {amounts.to_text(stake.amount)} of {holder}", err=True)
     _confirmed(lost, confirm)
     minted, refused = anyio.run(mint, list(dict.fromkeys(window for window, _, _ in found)))
     if as_json:
         print_json(minted)
     else:
         for done in minted:
-            say(f"{done['counter']}: {done['minted']} of {done['account']} minted again")
+            say(f"{done['counter']}: {done['minted']} of {done['holder']} minted again")
     if refused:
         raise refused[0]
 
@@ -118,13 +118,13 @@ def recount(
     lines = [
         {
             "counter": name,
-            "account": str(account),
+            "holder": str(holder),
             "charged": amounts.to_text(done.charged),
             "sent": amounts.to_text(done.sent),
             "taken": amounts.to_text(done.taken),
         }
         for name, changed in restored.counted.items()
-        for account, done in changed.items()
+        for holder, done in changed.items()
     ]
     limits = [
         {"counter": name, "limit": amounts.to_text(made.later or made.target)}
@@ -134,7 +134,7 @@ def recount(
         print_json([*lines, *limits])
         return
     for line in lines:
-        what = "{counter}: {charged} charged to {account}, {sent} sent and {taken} taken by it"
+        what = "{counter}: {charged} charged to {holder}, {sent} sent and {taken} taken by it"
         say(what.format(**line))
     for line in limits:
         say(
@@ -162,11 +162,11 @@ async def _reclaimed(
             {
                 "budget": window.budget,
                 "counter": window.counter,
-                "account": str(account),
+                "holder": str(holder),
                 "at_stake": amounts.to_text(done.stake.amount),
                 "minted": amounts.to_text(done.amount),
             }
-            for account, done in minted.items()
+            for holder, done in minted.items()
         ]
     return lines, refused
 

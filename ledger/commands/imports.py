@@ -232,7 +232,7 @@ def import_file(options: ImportOptions) -> None:
     The whole file is checked before anything is written. The same command with the same bytes
     finishes an interrupted import, even days later. A file whose bytes have changed counts as
     another file: its rows are imported again. A file whose import began before a region was lost is
-    refused.
+    refused. Rows without note and date share items where the contract combines their counter.
     """
     if options.rejects is not None and not options.skip_bad:
         raise InvalidInput("--rejects requires --skip-bad")

@@ -172,7 +172,8 @@ class KeyConflict(LedgerError):
     """The same id already stands for another change.
 
     `ours` is the change that was refused, `theirs` the one in the table; None from a service whose
-    caller may not read it.
+    caller may not read it. Of a call with several changes `outcome` is unknown: the others may be
+    written.
     """
 
     def __init__(self, message: str, *, ours: Entry, theirs: Entry | None) -> None:

@@ -13,7 +13,7 @@ from ledger.core.ids import EntryId
 
 
 def names_no_grant(name: str) -> bool:
-    """Return whether the name of a grant says which account would have paid, and that none did."""
+    """Return whether the name of a grant says which holder would have paid, and that none did."""
     return name.partition("@")[0].endswith("/0")
 
 

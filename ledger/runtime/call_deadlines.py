@@ -99,7 +99,7 @@ async def bounded(end: float, call: Awaitable[Result], late: Callable[[], Ledger
 
 def not_sent() -> NotSent:
     """Return the error of a change that was not sent by the end."""
-    return NotSent(f"{TIMEOUT} before anything was sent: it is not written")
+    return NotSent(f"{TIMEOUT} before anything was sent: it wrote nothing")
 
 
 def not_read() -> ReadTooSlow:

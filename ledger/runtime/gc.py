@@ -18,7 +18,9 @@ would be freed in one piece, which holds up all others."""
 MIDDLE_MAX = 1
 """Scans of the young generation before what survived them is scanned once more, also in one piece.
 """
-OLDEST_MAX = 10_000
+OLDEST_MAX = 1_000_000
+YOUNG_SECONDS = 0.01
+"""How long young objects gather in a process that strangers keep busy."""
 _closed: deque[None] = deque(maxlen=1)
 """Whether a client was closed that may not be collected."""
 
@@ -37,6 +39,19 @@ def tune_gc() -> None:
 def is_gc_tuned() -> bool:
     """Return whether `tune_gc` was called in this process."""
     return gc.get_threshold() == (YOUNG_MAX, MIDDLE_MAX, OLDEST_MAX)
+
+
+async def keep_young_few() -> None:
+    """Scan the young generations of a tuned process again and again, until cancelled.
+
+    Python counts allocations less objects that are freed, young or old. While a process takes new
+    work as fast as it ends old, the young objects grow without a scan, and the one that comes at
+    last takes as long as all of them.
+    """
+    while True:
+        for generation in (0, 1):
+            await asyncio.sleep(YOUNG_SECONDS)
+            gc.collect(generation)
 
 
 @contextmanager

@@ -244,8 +244,8 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
             RetryHorizonPassed, NeverApplied: with a key, as in `record`.
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
-            KeyConflict: the key of one stands for another change; its `outcome` refers to that one.
-                The others may be written, so repeat only those that have keys.
+            KeyConflict: the key of one stands for another change; of several its `outcome` is
+                unknown, since the others may be written: repeat only those that have keys.
             As `record`; a `StoreError` or `NotSent` means that none was written.
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)

@@ -28,7 +28,8 @@ async def send_all(sender: Sender, planned: Sequence[PlannedEntry]) -> list[Entr
     Returns them in order; those that existed already as they were found.
 
     Raises:
-        KeyConflict, DamagedItem: one stands for another change; the others are written.
+        KeyConflict, DamagedItem: one stands for another change; the others are written, so of
+            several the `outcome` is unknown.
         OutcomeUnknown: with the entries that are not confirmed.
         StoreError, NotSent: nothing was written.
     """
@@ -122,4 +123,6 @@ class _LargeWrite:
                 retryable=self._is_keyed,
             )
         if self._conflict is not None:
+            if self._total > 1:  # the others are written
+                self._conflict.outcome = "unknown"
             raise self._conflict

@@ -61,7 +61,11 @@ TURN_SECONDS = 0.02
 TURNS_MAX = 5
 """Turns after which an item is sent although the one before is not answered."""
 
+LATE_AT_ONCE = 32
+"""Calls whose time is over that end in one round of the event loop."""
+
 Arguments = TypeVarTuple("Arguments")
+Entered = tuple["asyncio.Future[Entry]", PendingEntry]
 OnGroup = Callable[[int, int, Sequence[int]], None]
 
 
@@ -104,9 +108,12 @@ class GroupCommit:
         self._open: dict[str, PendingParts] = {}
         self._takes_turns: dict[str, PendingParts] = {}
         self._in_flight: set[PendingEntry] = set()
+        self._awaited: dict[asyncio.Future[Entry], PendingEntry] = {}
+        """What each caller waits for whose time may end."""
+        self._late: deque[asyncio.Future[Entry]] = deque()
         self._requests = 0
         self._request_done: asyncio.Event | None = None
-        self._is_forming = False
+        self._is_forming = self._is_ending = False
         self._is_closed = False
         self._arrived = 0
         self._looked_at = clock.monotonic()
@@ -121,7 +128,7 @@ class GroupCommit:
             StoreError: nothing of this change was written.
         """
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
-            return self._enter(counter, change)
+            return self._enter(counter, change)[0]
         return self._enter_later(end, self._enter, counter, change)
 
     def record_change(self, change: Change, end: float = NEVER) -> Awaitable[Entry]:
@@ -131,7 +138,7 @@ class GroupCommit:
             As `record`, and InvalidInput if the change breaks a rule.
         """
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
-            return self._enter_planned(change)
+            return self._enter_planned(change)[0]
         return self._enter_later(end, self._enter_planned, change)
 
     def record_planned(self, planned: PlannedEntry, end: float = NEVER) -> Awaitable[Entry]:
@@ -142,7 +149,7 @@ class GroupCommit:
         """
         entry = planned.entry
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
-            return self._enter(entry.counter, entry.change, planned)
+            return self._enter(entry.counter, entry.change, planned)[0]
         return self._enter_later(end, self._enter, entry.counter, entry.change, planned)
 
     def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
@@ -152,7 +159,7 @@ class GroupCommit:
             As `record`; to repeat the entry in the error repeats the whole item.
         """
         if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
-            return self._enter_part(counter, change)
+            return self._enter_part(counter, change)[0]
         return self._enter_later(end, self._enter_part, counter, change)
 
     def close(self) -> None:
@@ -166,22 +173,21 @@ class GroupCommit:
         for pending in self._in_flight:
             self._free(pending.fail(pending.unknown("the ledger was closed")))
 
-    def _enter(
-        self, counter: str, change: Decimal, planned: PlannedEntry | None = None
-    ) -> "asyncio.Future[Entry]":
+    def _enter(self, counter: str, change: Decimal, planned: PlannedEntry | None = None) -> Entered:
         waiter = self._wait()
-        self._queue.append(PendingEntry(counter, change, waiter, planned))
-        return waiter
+        pending = PendingEntry(counter, change, waiter, planned)
+        self._queue.append(pending)
+        return waiter, pending
 
-    def _enter_planned(self, change: Change) -> "asyncio.Future[Entry]":
+    def _enter_planned(self, change: Change) -> Entered:
         planned = self._planner.plan(change)
         return self._enter(planned.entry.counter, planned.entry.change, planned)
 
-    def _enter_part(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+    def _enter_part(self, counter: str, change: Decimal) -> Entered:
         waiter = self._wait()
         pending = self._open.get(counter)
         if pending is not None and pending.take(change, waiter):
-            return waiter
+            return waiter, pending
         if pending is not None and not pending.is_due:
             self._send_parts(pending)
         self._open[counter] = pending = PendingParts(counter)
@@ -191,7 +197,7 @@ class GroupCommit:
                 self._tasks.start_soon(self._take_turns)
             self._takes_turns[counter] = pending
             self._send_parts(pending)
-        return waiter
+        return waiter, pending
 
     def _send_parts(self, pending: PendingParts) -> None:
         """Let an item be sent with the next batch; until then it takes more changes."""
@@ -224,7 +230,7 @@ class GroupCommit:
     async def _enter_later(
         self,
         end: float,
-        enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
+        enter: Callable[[Unpack[Arguments]], Entered],
         *arguments: *Arguments,
     ) -> Entry:
         """Enter once there is room, and wait for the outcome; `end` reports what is known then.
@@ -235,16 +241,21 @@ class GroupCommit:
         if self._waiting >= self._queue_max or self._room_waiters:
             await bounded(end, self._room(), not_sent)
         try:
-            waiter = enter(*arguments)
+            waiter, pending = enter(*arguments)
         except LedgerError:
             self._free(0)
             raise
-        timer = None if end == NEVER else self._loop.call_at(end, self._expire, waiter)
+        timer = None
+        if end != NEVER:
+            self._awaited[waiter] = pending
+            timer = self._loop.call_at(end, self._expire, waiter)
+        del pending
         try:
             return await waiter
         finally:
             if timer is not None:
                 timer.cancel()
+                del self._awaited[waiter]
             del waiter  # it holds the error, whose traceback holds this frame
 
     async def _room(self) -> None:
@@ -260,11 +271,22 @@ class GroupCommit:
         self._waiting -= 1
 
     def _expire(self, waiter: "asyncio.Future[Entry]") -> None:
-        """End the wait of a caller whose time is over."""
-        if not waiter.done():
-            found = (pending for pending in self._in_flight if pending.has(waiter))
-            sent = next(found, None)
-            waiter.set_exception(not_sent() if sent is None else sent.unknown(TIMEOUT, waiter))
+        """End the wait of a caller whose time is over; of very many at once a few in each round."""
+        self._late.append(waiter)
+        if not self._is_ending:
+            self._is_ending = True
+            self._loop.call_soon(self._end_late)
+
+    def _end_late(self) -> None:
+        for _ in range(min(LATE_AT_ONCE, len(self._late))):
+            waiter = self._late.popleft()
+            pending = self._awaited.get(waiter)
+            if pending is not None and not waiter.done():
+                is_sent = pending in self._in_flight
+                waiter.set_exception(pending.unknown(TIMEOUT, waiter) if is_sent else not_sent())
+        self._is_ending = bool(self._late)
+        if self._is_ending:
+            self._loop.call_soon(self._end_late)
 
     def _free(self, room: int) -> None:
         """Give room back, and pass it on to the calls that wait for it."""
@@ -372,6 +394,8 @@ class GroupCommit:
         if not sent or sent[0] is pending:
             return pending
         self._free(pending.fail(None))
+        for one in sent:
+            self._awaited.update((waiter, one) for waiter in one.callers if waiter in self._awaited)
         self._queue.extend(sent[1:])
         return sent[0]
 

@@ -48,10 +48,6 @@ class PendingEntry:
         """The futures of callers that have no outcome yet."""
         return [] if self.waiter is None else [self.waiter]
 
-    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether a caller waits for this future."""
-        return self.waiter is waiter
-
     def resolve(self, entry: Entry) -> int:
         """Give the entry to the caller, once; returns how many callers got it."""
         waiter, self.waiter = self.waiter, None
@@ -128,10 +124,6 @@ class PendingParts(PendingEntry):
     def callers(self) -> "list[asyncio.Future[Entry]]":
         """The futures of callers that have no outcome yet."""
         return self.waiters
-
-    def has(self, waiter: "asyncio.Future[Entry]") -> bool:
-        """Return whether a caller waits for this future."""
-        return waiter in self.waiters
 
     def without_gone(self) -> "list[PendingParts]":
         """Return what is to be sent of it: the changes whose callers still wait.

@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -21,6 +21,7 @@ from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import entry_of
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
+from ledger.core.parts import expanded
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.connections import open_store
@@ -32,10 +33,10 @@ pytestmark = pytest.mark.slow
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
-OPTIONS = (
-    *("--counter", "account", "--counter-format", "account-{}"),
-    *("--note", "kind", "--effective", "date"),
-)
+COLUMNS = ("--counter", "account", "--counter-format", "account-{}")
+OPTIONS = (*COLUMNS, "--note", "kind", "--effective", "date")
+PLAIN = (*COLUMNS, "--note", "", "--effective", "")
+COMBINED = ("account-*",)
 TRANSACTION = "TransactWriteItems"
 SCAN_PAGES_MAX = 1_000
 
@@ -78,11 +79,13 @@ class Desk:
     config: Path
     trap: Trap = field(default_factory=Trap)
 
-    async def run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        """Run the command to its end, whatever that is; return status, output and errors."""
-        command = [sys.executable, "-m", "ledger", "import", *arguments]
+    async def run(
+        self, *arguments: str, stdin: bytes = b"", command: str = "import"
+    ) -> tuple[int, str, str]:
+        """Run a command to its end, whatever that is; return status, output and errors."""
+        line = [sys.executable, "-m", "ledger", command, *arguments]
         process = await anyio.open_process(
-            [*command, "--config", str(self.config)], stdin=PIPE, stdout=PIPE, stderr=PIPE
+            [*line, "--config", str(self.config)], stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
         async with process:
             self.trap.process = process.pid
@@ -97,9 +100,9 @@ class Desk:
         return status, said[0].decode(), said[1].decode()
 
     async def table(self, region: str) -> tuple[dict[str, Decimal], int, int]:
-        """Return what a region shows: sums of counters, entries, markers of batches."""
+        """Return what a region shows: sums of counters, changes, markers of batches."""
         sums: dict[str, Decimal] = {}
-        entries = markers = 0
+        changes = markers = 0
         scan = Scan()
         async with open_store(self.settings, region) as store:
             for _page in range(SCAN_PAGES_MAX):
@@ -110,11 +113,11 @@ class Desk:
                         continue
                     if item["pk"]["S"] in {CONTRACT_PARTITION, *HINT_PARTITIONS}:
                         continue
-                    entry = entry_of(item)
-                    entries += 1
-                    sums[entry.counter] = sums.get(entry.counter, Decimal(0)) + entry.change
+                    for entry in expanded(entry_of(item)):
+                        changes += 1
+                        sums[entry.counter] = sums.get(entry.counter, Decimal(0)) + entry.change
                 if page.after is None:
-                    return sums, entries, markers
+                    return sums, changes, markers
                 scan = scan.next(page)
         raise AssertionError(f"over {SCAN_PAGES_MAX} pages")
 
@@ -124,10 +127,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(directory: Path) -> AsyncIterator[Desk]:
+async def desk(directory: Path, combine: Sequence[str] = ()) -> AsyncIterator[Desk]:
     """Start a local global table of two regions and write its settings."""
     trap = Trap()
     async with LocalGlobalTable.start(regions=[HOME, OTHER], fault=trap, lag=0.01) as world:
+        world.settings(combine=combine)
         regions = "".join(
             f"  {name}: {{endpoint: '{url}'}}\n" for name, url in world.endpoints.items()
         )
@@ -147,22 +151,28 @@ def truth(path: Path) -> tuple[dict[str, Decimal], int]:
     return sums, len(rows)
 
 
-async def test_killed_again_and_again_each_row_is_counted_once(tmp_path: Path) -> None:
-    """Kill -9 at three transactions, applied or not, then lost answers: the exact sums."""
+@pytest.mark.parametrize(("combine", "options"), [((), OPTIONS), (COMBINED, PLAIN)])
+async def test_killed_again_and_again_each_row_is_counted_once(
+    tmp_path: Path, combine: Sequence[str], options: Sequence[str]
+) -> None:
+    """Kill -9 at three transactions, applied or not, then lost answers: the exact sums.
+
+    Also where rows share items.
+    """
     sums, rows = truth(SAMPLE)
     batches = -(-rows // BATCH_ROWS)
-    async with desk(tmp_path) as bank:
+    async with desk(tmp_path, combine) as bank:
         seen = 0
         for at, fault in ((1, None), (6, Fault.ERROR_500), (9, Fault.LOST_ANSWER)):
             bank.trap.set(SIGKILL, at=at, fault=fault)
-            status, said, _errors = await bank.run(str(SAMPLE), *OPTIONS)
+            status, said, _errors = await bank.run(str(SAMPLE), *options)
             assert (status, said) == (-SIGKILL, "")
             now = await bank.markers()
             assert seen <= now < batches
             seen = now
         assert seen > 0
         bank.world.faults(Fault.LOST_ANSWER, probability=0.3, operations=[TRANSACTION])
-        status, said, errors = await bank.run(str(SAMPLE), *OPTIONS)
+        status, said, errors = await bank.run(str(SAMPLE), *options)
         assert status == 0, errors
         assert f"in {counted(seen)} already there" in said
         bank.world.faults(None)
@@ -230,3 +240,18 @@ async def test_other_columns_are_refused_after_a_real_import(tmp_path: Path) -> 
         assert "this file was imported before as" in errors
         found, _entries, _markers = await bank.table(HOME)
         assert found == {"a": amounts.parse("1.50")}
+
+
+async def test_an_export_of_rows_that_shared_items_is_imported_row_by_row(tmp_path: Path) -> None:
+    """It has a line for each row, whose ids an import does not ask for: every row twice."""
+    exported = tmp_path / "exported.csv"
+    async with desk(tmp_path, COMBINED) as bank:
+        assert (await bank.run(str(SAMPLE), *PLAIN))[0] == 0
+        found, changes, _markers = await bank.table(HOME)
+        assert (found, changes) == truth(SAMPLE)
+        arguments = ("--format", "csv", "--output", str(exported))
+        assert (await bank.run(*arguments, command="export"))[0] == 0
+        assert (await bank.run(str(exported)))[0] == 0
+        again, changes_again, _markers = await bank.table(HOME)
+        assert again == {name: 2 * total for name, total in found.items()}
+        assert changes_again == 2 * changes

@@ -1,22 +1,25 @@
 """Whatever happens to an import, run again it gives the exact totals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.importing import (
+    COMBINED,
+    SETTINGS,
     Fate,
     FateStore,
     Killed,
     MarkerlessStore,
-    entries_of,
+    changes_of,
     imported,
     markers_of,
     source_of,
     sums_of,
 )
+from support.live import Live
 
 from ledger.core import amounts
 from ledger.store.memory import MemoryTable
@@ -62,19 +65,15 @@ def csv_text(changes: Sequence[tuple[str, str]]) -> str:
     return "counter,change\nz,1\n" + "".join(f"{name},{change}\n" for name, change in changes)
 
 
-def expected(changes: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the sums of the good rows."""
-    good = [("z", "1"), *((name, change) for name, change in changes if change != "bad")]
-    return {
-        name: amounts.to_text(
-            amounts.total(amounts.parse(change) for other, change in good if other == name)
-        )
-        for name in {name for name, _ in good}
-    }
+async def run_until_finished(
+    content: str, store: FateStore, stops: Sequence[int], combined: Iterable[bool] = ()
+) -> None:
+    """Run again after every kill, error and stop; `stops` says after how many batches to stop.
 
-
-async def run_until_finished(content: str, store: FateStore, stops: Sequence[int]) -> None:
-    """Run again after every kill, error and stop; `stops` says after how many batches to stop."""
+    `combined` says at each look at the contract whether it combines counters; the last one stays.
+    """
+    found = [COMBINED if is_combined else SETTINGS for is_combined in combined]
+    live = Live(*found or [SETTINGS])
     for run in range(RUNS_MAX):
         stop = StopSign()
         batches_left = iter(range(stops[run] if run < len(stops) else RUNS_MAX))
@@ -87,7 +86,9 @@ async def run_until_finished(content: str, store: FateStore, stops: Sequence[int
 
         finished = False
         try:
-            finished = (await imported(content, store, stop=stop, on_batch=on_batch)).finished
+            finished = (
+                await imported(content, store, stop=stop, on_batch=on_batch, settings=live)
+            ).finished
         except* Killed:
             pass
         if finished:
@@ -99,38 +100,49 @@ async def run_until_finished(content: str, store: FateStore, stops: Sequence[int
     changes=changes_of_several_batches(),
     fates=st.lists(FATES, max_size=20),
     stops=st.lists(st.integers(0, 4), max_size=4),
+    combined=st.lists(st.booleans(), max_size=20),
 )
-def test_interrupted_anywhere_the_totals_are_exact(
-    changes: Sequence[tuple[str, str]], fates: Sequence[Fate], stops: Sequence[int]
+def test_interrupted_anywhere_the_rows_are_exact(
+    changes: Sequence[tuple[str, str]],
+    fates: Sequence[Fate],
+    stops: Sequence[int],
+    combined: Sequence[bool],
 ) -> None:
-    """Any file, any mix of outcomes, kills and stops: run to the end, each row is there once."""
+    """Any file, any mix of outcomes, kills and stops: run to the end, each row is there once.
+
+    Whichever rows shared an item at each try, because the contract combined their counter.
+    """
     table, content = MemoryTable(), csv_text(changes)
 
     async def scenario() -> None:
         store = FateStore(table, fates)
-        await run_until_finished(content, store, stops)
+        await run_until_finished(content, store, stops, combined)
         await store.land()
         again = await imported(content, store)
         assert (again.rows, again.batches, again.finished) == (0, 0, True)
 
     anyio.run(scenario)
-    good = [change for _, change in changes if change != "bad"]
-    assert len(entries_of(table)) == len(good) + 1
+    good = [("z", "1"), *((name, change) for name, change in changes if change != "bad")]
+    rows = sorted((name, amounts.parse(change)) for name, change in good)
+    shown = changes_of(table).items()
+    assert sorted((name, change) for name, each in shown for change in each) == rows
     assert len(markers_of(table)) == -(-(len(changes) + 1) // BATCH_ROWS)
-    sums = {name: amounts.to_text(total) for name, total in sums_of(table).items()}
-    assert sums == expected(changes)
+    assert sums_of(table) == {
+        name: amounts.total(change for other, change in rows if other == name) for name, _ in rows
+    }
 
 
-def test_the_property_can_fail() -> None:
+@pytest.mark.parametrize("combined", [[False], [True], [True, False]])
+def test_the_property_can_fail(combined: Sequence[bool]) -> None:
     """The mutant: without markers the same scenario counts rows twice."""
     table = MemoryTable()
 
     async def scenario() -> None:
         store = MarkerlessStore(table, ["applied", "killed after"])
-        await run_until_finished(csv_text([("a", "1")] * 200), store, [])
+        await run_until_finished(csv_text([("a", "1")] * 200), store, [], combined)
 
     anyio.run(scenario)
-    assert len(entries_of(table)) > 201
+    assert len(changes_of(table)["a"]) > 200
 
 
 @given(st.text(st.sampled_from('ab1,.-"\n\r~ é\x00'), max_size=80))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ledger.budgets import rights_plan, rolling_limits
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.core.budget_rules import BUCKETS
 from ledger.core.clock_offset import RegionTime
 
@@ -29,7 +29,7 @@ STEPS = 90
 SEEDS = 150
 RETURNS = 0.2
 """How often the next thing is done about when a bucket comes back."""
-HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1")
 
 Rolled = Callable[..., Rights]
 SAFE: Rolled = partial(rolling_limits.roll_forward, margin=MARGIN)
@@ -42,7 +42,7 @@ class Entry:
 
     at: float
     amount: int
-    account: Account
+    holder: Holder
     version: int
 
 
@@ -55,13 +55,13 @@ class World:
     dated: Dated = rolling_limits.dated
     keeps_window: bool = True
     time: float = 1_000_000.0
-    items: dict[Account, Rights] = field(default_factory=dict)
+    items: dict[Holder, Rights] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Make the items: all rights lie in the first region."""
-        for account, minted in ((HERE, LIMIT), (THERE, 0)):
-            self.items[account] = rights_plan.create(account, Decimal(minted), bucket=BUCKET)
+        for holder, minted in ((HERE, LIMIT), (THERE, 0)):
+            self.items[holder] = rights_plan.create(holder, Decimal(minted), bucket=BUCKET)
 
     def clock(self) -> float:
         """Return what some process takes for the time."""
@@ -74,18 +74,18 @@ class World:
 
     def step(self) -> None:
         """Do one thing, by an item as of now, and write it."""
-        account = self.random.choice((HERE, THERE))
+        holder = self.random.choice((HERE, THERE))
         self.time += self.random.choice((0.0, 1.0, 30.0, 200.0, WINDOW / 3))
-        first = min(self.items[account].buckets, default=0)
+        first = min(self.items[holder].buckets, default=0)
         if first and self.random.random() < RETURNS:
-            due = rolling_limits.returned_by(self.items[account], first, MARGIN)
+            due = rolling_limits.returned_by(self.items[holder], first, MARGIN)
             self.time = max(self.time, due + self.random.choice((-MARGIN, -BUCKET, -SKEW, SKEW)))
-        item = self.rolled(self.items[account], self.known())
+        item = self.rolled(self.items[holder], self.known())
         acts = (self.spend, self.close, self.settle, self.send)
         [act] = self.random.choices(acts, weights=(6, 5, 1.5, 1))
         done = act(item)
         if isinstance(done, Rights) and done.version > item.version:
-            self.items[account] = self.dated(done, self.known().most)
+            self.items[holder] = self.dated(done, self.known().most)
 
     def spend(self, item: Rights) -> Any:
         """Take a grant and spend all of it, under a key that may be old."""
@@ -94,7 +94,7 @@ class World:
         done = rights_plan.take(item, Decimal(amount), since=since, expires=since + 60, token="t")
         if isinstance(done, Rights):
             at = self.clock() - self.random.choice((0, HORIZON, -SKEW))
-            self.entries.append(Entry(at, amount, item.account, done.version))
+            self.entries.append(Entry(at, amount, item.holder, done.version))
         return done
 
     def close(self, item: Rights) -> Any:
@@ -102,12 +102,12 @@ class World:
         version = min(item.grants, default=None)
         if version is None:
             return None
-        spent = sum(entry.amount for entry in self._under(item.account, version))
+        spent = sum(entry.amount for entry in self._under(item.holder, version))
         return rights_plan.reclaim(item, version, Decimal(spent))
 
     def settle(self, item: Rights) -> Any:
         """Settle some entry, as a hold, for less; its grant is closed or not."""
-        held = [one for one in self.entries if one.account == item.account and one.amount > 0]
+        held = [one for one in self.entries if one.holder == item.holder and one.amount > 0]
         if not held:
             return None
         entry = self.random.choice(held)
@@ -119,7 +119,7 @@ class World:
 
     def send(self, item: Rights) -> Any:
         """Send what is available to the other region, which takes it up at once."""
-        other = THERE if item.account == HERE else HERE
+        other = THERE if item.holder == HERE else HERE
         if item.available <= 0:
             return None
         done = rights_plan.send(item, other, item.available)
@@ -129,9 +129,9 @@ class World:
         self.items[other] = self.dated(taken, self.known().most)
         return done
 
-    def _under(self, account: Account, version: int) -> list[Entry]:
+    def _under(self, holder: Holder, version: int) -> list[Entry]:
         return [
-            entry for entry in self.entries if (entry.account, entry.version) == (account, version)
+            entry for entry in self.entries if (entry.holder, entry.version) == (holder, version)
         ]
 
     def most(self) -> int:

@@ -18,6 +18,7 @@ from proof.simulator.explorer.late import __main__ as late
 from proof.simulator.explorer.limits import __main__ as limits
 from proof.simulator.explorer.limits.cases import CATALOGUE as LIMITS
 from proof.simulator.explorer.loss import __main__ as loss
+from proof.simulator.explorer.repeats import __main__ as repeats
 from proof.simulator.explorer.slices import __main__ as slices
 from proof.simulator.explorer.sums import __main__ as sums
 from proof.simulator.explorer.terms import __main__ as terms
@@ -25,7 +26,7 @@ from typer.testing import CliRunner
 
 SLICES, SUMS, TERMS = slices.CATALOGUE, sums.CATALOGUE, terms.CATALOGUE
 CATALOGUES = {MERGING.title: MERGING, LIMITS.title: LIMITS}
-CATALOGUES |= {one.CATALOGUE.title: one.CATALOGUE for one in (loss, late)}
+CATALOGUES |= {one.CATALOGUE.title: one.CATALOGUE for one in (loss, late, repeats)}
 CATALOGUES |= {one.title: one for one in (SLICES, SUMS, TERMS)}
 ROWS = {title: results.rows_of(title) for title in CATALOGUES}
 FAST_STATES, LONG_STATES = 2_300, 100_000
@@ -150,6 +151,7 @@ def test_the_page_has_every_case_and_mutant(catalogue: Catalogue) -> None:
         (late, "no-gap", ("the other region is lost", "was never applied")),
         (limits, "forked", ("process 0 forks", "OVERSOLD: 2 applied of 1")),
         (loss, "lowest-generation", ("us-east-1 is lost", "17  ", "steps: eu-west-1 counts")),
+        (repeats, "merged-young", ("a is put again", "what has reached it: a")),
         (merging, "one-transaction", ("  7  the delete of a arrives in eu-west-1", "counts a 0x")),
         (slices, "taken-from-the-head", ("reads the slices", "led by")),
         (sums, "two-regions-on-one-item", ("us-east-1: a reduce of", "has reached it")),

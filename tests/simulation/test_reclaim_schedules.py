@@ -14,7 +14,7 @@ from support.tiers import LONG
 from ledger.budgets import reclaim
 from ledger.budgets.grant_closing import RegionViews
 from ledger.budgets.reclaim import ARRIVED_SECONDS, reclaim_lost
-from ledger.budgets.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.budgets.rights import Holder, Rights, key_of, rights_item, rights_of
 from ledger.budgets.rights_plan import create
 from ledger.core.errors import LedgerError
 from ledger.settings import Settings
@@ -70,14 +70,14 @@ WORK: Mapping[str, Callable[[Store], Awaitable[None]]] = {
 
 
 async def minted(turns: Turns) -> list[tuple[Decimal, Decimal | None]]:
-    """Let all of them run; return what each account minted, at rest, and of it for south."""
-    for account in (AT_WEST, AT_SOUTH):
+    """Let all of them run; return what each holder minted, at rest, and of it for south."""
+    for holder in (AT_WEST, AT_SOUTH):
         turns.table.set(
-            key_of(COUNTER, account), rights_item(create(account, SHARES[account]), COUNTER)
+            key_of(COUNTER, holder), rights_item(create(holder, SHARES[holder]), COUNTER)
         )
     await turns.run_works(WORK)
     await reclaims(MemoryStore(HOME, turns.table))
-    items = [turns.table.get(key_of(COUNTER, account)) for account in (AT_HOME, AT_WEST)]
+    items = [turns.table.get(key_of(COUNTER, holder)) for holder in (AT_HOME, AT_WEST)]
     found = [rights_of(item) for item in items if item is not None]
     return [(rights.minted, rights.reclaimed.get(AT_SOUTH)) for rights in found]
 
@@ -103,13 +103,13 @@ def test_what_was_lost_is_minted_once(bounds: Bounds) -> None:
 def test_minted_in_whichever_item_there_is_it_may_be_minted_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As it was: in that of the first account that remains, where home had none."""
+    """As it was: in that of the first holder that remains, where home had none."""
 
     async def world(turns: Turns) -> Decimal:
-        def first(*_: object) -> Account:
+        def first(*_: object) -> Holder:
             return AT_WEST if turns.table.get(key_of(COUNTER, AT_HOME)) is None else AT_HOME
 
-        monkeypatch.setattr(reclaim, "account_in", first)
+        monkeypatch.setattr(reclaim, "holder_in", first)
         return sum((amount for amount, _ in await minted(turns)), start=Decimal(0))
 
     assert LIMIT + 30 in {found for _, found in every(Bounds(switches=1), world)}

@@ -17,7 +17,7 @@ import pytest
 from proof.simulator.edit import Edit
 
 from ledger.budgets import rights_plan, rolling_limits
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.core.budget_rules import BUCKETS, BudgetRule
 from ledger.core.clock_offset import RegionTime
 from ledger.core.contract import Terms, seconds_to_wait, stricter
@@ -44,7 +44,7 @@ def _terms(retry_horizon: float, clock_skew: float = MINUTE, *, rolling: bool = 
 
 def _available(spent_at: float, now: float, terms: Terms) -> Decimal:
     """Return what is available by these terms of a limit that was all spent."""
-    made = rights_plan.create(Account(REGIONS[0]), LIMIT, bucket=BUCKET)
+    made = rights_plan.create(Holder(REGIONS[0]), LIMIT, bucket=BUCKET)
     spent = rolling_limits.dated(replace(made, charged=LIMIT), spent_at)
     time = RegionTime(now, now)
     return rolling_limits.roll_forward(spent, time, margin=terms.rolling_margin).available

@@ -11,7 +11,7 @@ from support.ledgers import HOME, SOUTH, WEST, make_services
 
 from ledger.budgets.grant_closing import RegionViews
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, GrantName, Rights, rights_item, rights_of
+from ledger.budgets.rights import GrantName, Holder, Rights, rights_item, rights_of
 from ledger.budgets.rights_plan import create, take
 from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.clock_offset import RegionTime
@@ -24,7 +24,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.testing.replicas import ManualWorld
 
-AT_HOME, AT_WEST, AT_SOUTH = Account(HOME), Account(WEST), Account(SOUTH)
+AT_HOME, AT_WEST, AT_SOUTH = Holder(HOME), Holder(WEST), Holder(SOUTH)
 LIFE = 60
 
 
@@ -56,15 +56,15 @@ def access_to(
 
 
 def granted(
-    account: Account,
+    holder: Holder,
     *amounts: int,
     at: datetime,
     minted: int = 100,
     life: int = LIFE,
     counter: str = "",
 ) -> Rights:
-    """Return rights of an account that granted these amounts at a time: versions 2, 3, ..."""
-    rights = create(account, Decimal(minted))
+    """Return rights of a holder that granted these amounts at a time: versions 2, 3, ..."""
+    rights = create(holder, Decimal(minted))
     for number, amount in enumerate(amounts):
         taken = take(
             rights,
@@ -95,16 +95,16 @@ def spend_item(
 
 def put_rights(world: ManualWorld, rights: Rights, counter: str = "counter") -> None:
     """Write rights in their region, as they are."""
-    world.put(rights.account.region, rights_item(rights, counter))
+    world.put(rights.holder.region, rights_item(rights, counter))
 
 
 def shown_rights(
-    world: ManualWorld, account: Account, *, by: str = "", counter: str = "counter"
+    world: ManualWorld, holder: Holder, *, by: str = "", counter: str = "counter"
 ) -> Rights:
     """Return rights as a region shows them, by default their own."""
-    key = (f"~budget~{counter}", account.sort_key)
-    item = world.replicas[by or account.region].table.get(key)
-    return Rights(account) if item is None else rights_of(item)
+    key = (f"~budget~{counter}", holder.sort_key)
+    item = world.replicas[by or holder.region].table.get(key)
+    return Rights(holder) if item is None else rights_of(item)
 
 
 def changed(rights: Rights, **fields: object) -> Rights:

@@ -13,9 +13,11 @@ from support.ledgers import services_of
 from ledger.core.amounts import EXACT
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import SignedTooLate, Throttled
-from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.hints import HINT_PARTITIONS, hint_of
 from ledger.core.keys import IMPORT_PARTITION
+from ledger.core.parts import expanded
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, MemoryTable
 from ledger.store.writes import Action, Outcome, Put, Unknown
 from ledger.testing.clock import ManualClock
@@ -28,6 +30,7 @@ from ledger.writes.imports.survey import StopSign, Survey, survey
 
 HOME = "us-east-1"
 SETTINGS = Settings(home=HOME, regions={HOME: {}, "eu-west-1": {}})
+COMBINED = SETTINGS.replace(combine=["*"])
 
 Fate = Literal[
     "applied",
@@ -125,7 +128,7 @@ async def imported(
     form: Form | None = None,
     stop: StopSign | None = None,
     on_batch: Callable[[BatchDone], None] = lambda _done: None,
-    settings: Settings = SETTINGS,
+    settings: LiveSettings = SETTINGS,
     seed: int | None = None,
 ) -> ImportReport:
     """Import a file of this content, both passes."""
@@ -161,6 +164,21 @@ def sums_of(table: MemoryTable) -> dict[str, Decimal]:
         entry = entry_of(item)
         sums[entry.counter] = EXACT.add(sums.get(entry.counter, 0), entry.change)
     return sums
+
+
+def hinted_in(table: MemoryTable) -> list[str]:
+    """Return the counters that hints name."""
+    hints = map(hint_of, (item for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS))
+    return sorted(hint.counter for hint in hints if hint is not None)
+
+
+def changes_of(table: MemoryTable) -> dict[str, list[Decimal]]:
+    """Return the changes of each counter in the order of their ids, as a history shows them."""
+    entries = [part for item in entries_of(table) for part in expanded(entry_of(item))]
+    changes: dict[str, list[Decimal]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.id):
+        changes.setdefault(entry.counter, []).append(entry.change)
+    return changes
 
 
 def csv_of(count: int) -> str:

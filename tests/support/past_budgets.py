@@ -1,4 +1,4 @@
-"""What may have happened to a budget of three accounts, as properties draw it."""
+"""What may have happened to a budget of three holders, as properties draw it."""
 
 from decimal import Decimal
 
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
 
 from ledger.budgets import hold_rules, lost_stake, rights_plan
-from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
+from ledger.budgets.rights import GrantName, Holder, LateCharge, Rights
 from ledger.budgets.rights_plan import SpendPlan
 from ledger.budgets.spend_record import SpendRecord, charge_of, held_of
 from ledger.core.amounts import EXACT, total_wide
@@ -24,12 +24,12 @@ BACK = st.tuples(*[st.integers(0, 9)] * 3)
 
 
 class Past:
-    """What happened to a budget of three accounts: each version of its items and entries."""
+    """What happened to a budget of three holders: each version of its items and entries."""
 
     def __init__(self) -> None:
         shares = {AT_HOME: 40, AT_SOUTH: 20, AT_WEST: 40}
         self.items = [
-            [rights_plan.create(account, Decimal(share))] for account, share in shares.items()
+            [rights_plan.create(holder, Decimal(share))] for holder, share in shares.items()
         ]
         self.entries: list[list[SpendRecord]] = []
         self.settled: dict[GrantName, dict[str, LateCharge]] = {}
@@ -40,7 +40,7 @@ class Past:
         return [versions[-1] for versions in self.entries]
 
     def happens(self, place: int, kind: str, amount: Decimal, beside: int) -> None:
-        """Let something happen in one account, if it is possible."""
+        """Let something happen in one holder, if it is possible."""
         item = self.items[place][-1]
         other = self.items[(place + beside) % 3][-1]
         after = self._after(item, other, kind, amount, beside)
@@ -53,14 +53,14 @@ class Past:
         if kind == "take":
             return rights_plan.take(item, amount, since=0, expires=60, token="t")
         if kind == "send":
-            return rights_plan.send(rights_plan.take_up(item, other) or item, other.account, amount)
+            return rights_plan.send(rights_plan.take_up(item, other) or item, other.holder, amount)
         if kind in {"settle", "apart"}:
             return self._resolved(item, amount - 1, by_owner=kind == "settle")
         return self._granted(item, kind, amount, beside)
 
     def _granted(self, item: Rights, kind: str, amount: Decimal, beside: int) -> object:
         for version, grant in item.grants.items():
-            name = GrantName(item.account, version, "b")
+            name = GrantName(item.holder, version, "b")
             used = charge_of(self.spends, name)
             if kind == "top up":
                 return rights_plan.top_up(item, version, amount, expires=60)
@@ -76,7 +76,7 @@ class Past:
     def _resolved(self, item: Rights, actual: Decimal, *, by_owner: bool) -> object:
         for versions in self.entries:
             [name] = versions[-1].grants
-            if name.account != item.account or not versions[-1].is_open_hold:
+            if name.holder != item.holder or not versions[-1].is_open_hold:
                 continue
             resolved = hold_rules.settle(versions[-1], actual)
             if not by_owner:
@@ -116,27 +116,27 @@ def closed(item: Rights, spends: list[SpendRecord]) -> Rights:
     """Return an item whose grants were closed by their entries."""
     for version in item.grants:
         after = rights_plan.reclaim(
-            item, version, charge_of(spends, GrantName(item.account, version, "b"))
+            item, version, charge_of(spends, GrantName(item.holder, version, "b"))
         )
         assert isinstance(after, Rights)
         item = after
     return item
 
 
-def reclaimed(items: dict[Account, Rights], spends: list[SpendRecord], gone: Account) -> Decimal:
-    """Return what can be spent once an account was reclaimed, and its holds have expired."""
+def reclaimed(items: dict[Holder, Rights], spends: list[SpendRecord], gone: Holder) -> Decimal:
+    """Return what can be spent once a holder was reclaimed, and its holds have expired."""
     others = {}
-    for account, item in items.items():
-        if account != gone:
+    for holder, item in items.items():
+        if holder != gone:
             cut = lost_stake.cut_off(item, gone)
             assert cut is not None
-            others[account] = closed(cut, [one for one in spends if gone not in accounts_of(one)])
+            others[holder] = closed(cut, [one for one in spends if gone not in holders_of(one)])
     stake = lost_stake.stake_of(items[gone], others.values(), spends, "b")
     home = min(others)
     again = lost_stake.mint_again(others[home], gone, stake.amount)
     assert again is not None
     for spend in spends:
-        if spend.is_open_hold and gone in accounts_of(spend):
+        if spend.is_open_hold and gone in holders_of(spend):
             void = hold_rules.void(spend)
             apart = hold_rules.charge_apart(void, {"b": again}, now=0.0, gone=[gone])
             assert not isinstance(apart, rights_plan.TooFewRights)
@@ -150,13 +150,13 @@ def reclaimed(items: dict[Account, Rights], spends: list[SpendRecord], gone: Acc
     return total_wide((*(item.available for item in others.values()), *under_way))
 
 
-def accounts_of(spend: SpendRecord) -> set[Account]:
-    """Return the accounts of an entry's grants."""
-    return {name.account for name in spend.grants}
+def holders_of(spend: SpendRecord) -> set[Holder]:
+    """Return the holders of an entry's grants."""
+    return {name.holder for name in spend.grants}
 
 
-def applied(spends: list[SpendRecord], gone: Account) -> Decimal:
-    """Return what entries come to once the holds of an account that is gone have expired."""
+def applied(spends: list[SpendRecord], gone: Holder) -> Decimal:
+    """Return what entries come to once the holds of a holder that is gone have expired."""
     return total_wide(
-        one.amount for one in spends if not (one.is_open_hold and gone in accounts_of(one))
+        one.amount for one in spends if not (one.is_open_hold and gone in holders_of(one))
     )

@@ -139,7 +139,7 @@ def _fixed(error: LedgerError, problem: Problem) -> str:
         case errors.OutcomeUnknown():
             return "the change may be made or not: see, before it is made again"
         case errors.NotSent():
-            return "nothing was sent in the time of the request: it is not written"
+            return "nothing was sent in the time of the request: it wrote nothing"
     return f"{problem.kind.title}: the service's log has more, under the request's id"
 
 

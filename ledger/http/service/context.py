@@ -1,5 +1,7 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import cast
@@ -14,6 +16,7 @@ from ledger.http.service.access.access import Access
 from ledger.http.service.access.tokens import Scope, TokenGrant
 from ledger.http.service.answers import CallRefused, problem_in_http, unauthorized, unavailable
 from ledger.http.service.fleet.observer import Fleet
+from ledger.http.service.turns import Turns
 from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
 from ledger.http.wire.schemas import EntryModel
 from ledger.http.wire.values import Fields
@@ -31,8 +34,13 @@ REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 IS_FULL = "ledger_is_full"
 """Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
+LISTS_AT_ONCE = 4
+"""Requests with many changes that are carried out at a time for one caller: more would only wait
+for the table, hold up all others when their time ends, and take megabytes each."""
 PAGES_AT_ONCE = 4
 """Pages that are read at a time for one caller: each takes megabytes until it is an answer."""
+CHANGES_AT_ONCE = 128
+"""Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
 """The counter whose total is read to see whether the table answers; it need not have entries."""
 READY_SECONDS_MAX = 2.0
@@ -55,7 +63,10 @@ class Context:
     """Whether an answer cannot go on: streams of events end after one look."""
     checking: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a body is checked: one in each round of the event loop."""
+    changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
+    """In which changes of requests with many are made."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
+    _lists: dict[str, anyio.Semaphore] = field(default_factory=dict)
     _pages: dict[str, anyio.Semaphore] = field(default_factory=dict)
 
     @property
@@ -72,6 +83,10 @@ class Context:
         """Take no more requests; those under way go on."""
         self.leave()
         self.is_draining = True
+
+    def list_for(self, caller: str) -> anyio.Semaphore:
+        """Return what many changes of a caller are made in."""
+        return self._lists.setdefault(caller, anyio.Semaphore(LISTS_AT_ONCE))
 
     def page_for(self, caller: str) -> anyio.Semaphore:
         """Return what a page for a caller is read in."""
@@ -171,6 +186,10 @@ def shown_to(
     if not is_still_allowed(request, "read", entry.counter):
         entry = replace(entry, note=note, effective=effective)
     return EntryModel.fields_of(entry)
+
+
+def _call_soon(call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(call)
 
 
 def _grant_now(request: Request) -> TokenGrant | None:

@@ -25,11 +25,11 @@ from pydantic import (
     field_validator,
 )
 
-from ledger.core.capacity import WRITE_UNIT_BYTES
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
 from ledger.core.parts import PARTS_MAX
 from ledger.reads.period_totals import By
+from ledger.writes.asked_parts import LISTED_MAX
 
 Schema = dict[str, JsonValue]
 
@@ -88,13 +88,16 @@ ENTRY_ID_SCHEMA: Schema = {
     "pattern": rf"^{_ENTRY_ID}(?:\.[0-9]{{3}})?$",
 }
 """With its place, of an entry that shares its item."""
+DIGITS_MAX = 38
+PARTS_CHARACTERS_MAX = LISTED_MAX * len(f"-0.{DIGITS_MAX * '0'} ")
+"""Of a list with one key; an item of other changes has at most a write unit."""
 PARTS_SCHEMA: Schema = {
     "type": "string",
-    "maxLength": WRITE_UNIT_BYTES,
+    "maxLength": PARTS_CHARACTERS_MAX,
     "format": "parts",
     "description": "As the problem had it, beside an `id` with a place.",
 }
-"""An item has no more bytes; `ledger.core.parts` checks it."""
+"""`ledger.core.parts` checks it."""
 WHEN_SCHEMA: Schema = {"anyOf": [DATE_SCHEMA, TIME_SCHEMA]}
 EDGE_SCHEMA: Schema = {"anyOf": [TIME_SCHEMA, ENTRY_ID_SCHEMA]}
 REGION_SCHEMA: Schema = {
@@ -103,7 +106,6 @@ REGION_SCHEMA: Schema = {
     "description": "One of the table's regions: `regions` of `GET /v1/session`.",
 }
 
-DIGITS_MAX = 38
 BUDGET_DIGITS_MAX = 31
 """Of amounts of budgets: sums of a million of them have 38."""
 _ZERO = r"0(?:\.0{1,38})?"
@@ -264,7 +266,7 @@ Region = Annotated[str, WithJsonSchema(REGION_SCHEMA)]
 Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, name="attribute"))]
 CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
-Parts = Annotated[str, Field(max_length=WRITE_UNIT_BYTES), WithJsonSchema(PARTS_SCHEMA)]
+Parts = Annotated[str, Field(max_length=PARTS_CHARACTERS_MAX), WithJsonSchema(PARTS_SCHEMA)]
 Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]
 
 

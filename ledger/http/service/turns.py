@@ -5,13 +5,16 @@ a round would take as long as all of them; so probes, and whoever asks from else
 for thousands. Requests that have begun go on as ever. Steps of TLS handshakes have turns of this
 kind, too: each may take an operation with the private key. So has what is decrypted and parsed: few
 bytes may be many records, empty lines or chunks. What is as short as a probe has a row of its own.
+Changes of requests with many have turns of callers: thousands may share one answer of the table.
 
-Pure: no clock, no randomness, no I/O.
+No clock, no randomness, no I/O.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
@@ -42,6 +45,12 @@ class Turns:
             self._is_due = True
             self._call_soon(self._go_on)
 
+    async def turn(self, caller: str) -> None:
+        """Wait until it is the turn of a caller's request."""
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.enter(caller, partial(_begin, begun))
+        await begun
+
     def _go_on(self) -> None:
         """Begin those whose turn it is in this round."""
         self._left = self._at_once
@@ -56,6 +65,11 @@ class Turns:
         self._is_due = self._left < self._at_once
         if self._is_due:
             self._call_soon(self._go_on)
+
+
+def _begin(begun: "asyncio.Future[None]") -> None:
+    if not begun.done():  # its caller may have gone
+        begun.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)

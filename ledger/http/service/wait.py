@@ -4,15 +4,16 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from fastapi import Request
 
-from ledger.http.service.context import context_of, its_page
+from ledger.http.service.context import context_of, granted, its_page
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
-from ledger.runtime.call_deadlines import bounded, deadline_of, not_read
+from ledger.runtime.call_deadlines import bounded, deadline_of, not_read, not_sent
 from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
@@ -68,6 +69,24 @@ def for_fleet(request: Request) -> float:
     """
     wait = preferred(request)
     return FLEET_SECONDS_MAX if wait is None else wait
+
+
+@asynccontextmanager
+async def list_slot(request: Request) -> AsyncIterator[float]:
+    """Wait until fewer lists of changes are made for the caller; yield when the request ends.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+        NotSent: its time ended before.
+        InvalidInput: as `preferred`.
+    """
+    end = deadline_of(for_change(request))
+    slot = context_of(request).list_for(granted(request).name)
+    await bounded(end, slot.acquire(), not_sent)
+    try:
+        yield end
+    finally:
+        slot.release()
 
 
 async def read_page(

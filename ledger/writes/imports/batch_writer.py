@@ -31,6 +31,7 @@ from ledger.writes.imports.batches import (
     Marking,
     columns_of,
     fresh_ids,
+    row_items,
     transaction,
     units_of,
 )
@@ -140,15 +141,14 @@ class BatchWriter:
         settings, validity = self._settings.current, self._settings.validity
         check_home(self._store, settings)
         self._begun.check(settings.terms)
-        ids = fresh_ids(self._clock.now(), len(batch.rows), self._random)
+        items = row_items(batch.rows, settings.combines)
         actions = transaction(
-            batch,
-            ids,
-            self._marking,
+            items,
+            fresh_ids(self._clock.now(), len(items), self._random),
+            self._marking.marker(batch, len(settings.terms.lost)),
             region=self._store.region,
             shards_now=settings.shards_now,
             horizon=timedelta(seconds=settings.retry_horizon),
-            losses=len(settings.terms.lost),
         )
         try:
             with signed_within(validity, self._clock):
@@ -163,14 +163,15 @@ class BatchWriter:
         self, batch: Batch, actions: tuple[Put, ...], outcome: Outcome
     ) -> BatchDone | _Again:
         rows, units = len(batch.rows), units_of(actions)
+        marker_position = len(actions) - 1
         match outcome:
             case Applied():
                 return BatchDone(batch.number, rows, there=False, write_units=units)
             case Unknown(cause):
                 return _Again(cause, unknown=True)
-            case Rejected(found=found) if batch.marker_position in found:
+            case Rejected(found=found) if marker_position in found:
                 # Not every engine returns the existing item.
-                marker = found[batch.marker_position] or await self._marker(batch)
+                marker = found[marker_position] or await self._marker(batch)
                 if marker is None:
                     return _Again("the marker existed and is gone", units=units)
                 check_columns(self._marking, columns_of(marker))

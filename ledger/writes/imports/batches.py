@@ -9,20 +9,22 @@ rows in every run. Entries and marker are in one transaction, each on condition 
                                                  nothing of it is written
 
 That is why entry ids can be new at every attempt, and why it does not matter how late a request
-arrives or how many days later the file is imported again.
+arrives or how many days later the file is imported again. Nor does it matter which rows share an
+item, or whether the contract combines other counters by then.
 """
 
 import hashlib
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import AttributeValue, Item, Key, damaged, entry_id, entry_item
 from ledger.core.ids import SUFFIX_BITS, EntryId
+from ledger.core.parts import GatheredParts
 from ledger.core.values import Entry
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
@@ -37,6 +39,8 @@ _NUMBER = re.compile(rf"#([0-9]{{{NUMBER_DIGITS}}})\Z", flags=re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 
 ShardsNow = Callable[[str, datetime], int]
+RowItem = Row | GatheredParts
+"""What becomes one item: a row, or rows of one counter that share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,6 @@ class Batch:
     rows: tuple[Row, ...]
     bad: tuple[BadRow, ...]
     digest: bytes
-
-    @property
-    def marker_position(self) -> int:
-        """The index of the marker among the actions of the transaction: the last."""
-        return len(self.rows)
 
     @property
     def lines(self) -> tuple[int, int]:
@@ -124,8 +123,28 @@ def _chunks(records: Iterable[Row | BadRow]) -> Iterator[Sequence[Row | BadRow]]
         yield chunk
 
 
+def row_items(rows: Iterable[Row], is_combined: Callable[[str], bool]) -> list[RowItem]:
+    """Return what the rows of a batch are written as: the plain ones of a combined counter share.
+
+    The rows of a counter keep their order, so none is put before a row that has an item of its own.
+    """
+    items: list[RowItem] = []
+    gathering: dict[str, GatheredParts] = {}
+    for row in rows:
+        if not row.is_plain or not is_combined(row.counter):
+            gathering.pop(row.counter, None)
+            items.append(row)
+            continue
+        gathered = gathering.get(row.counter)
+        if gathered is None or not gathered.take(row.change):
+            gathered = gathering[row.counter] = GatheredParts(row.counter)
+            gathered.take(row.change)
+            items.append(gathered)
+    return items
+
+
 def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[EntryId, ...]:
-    """Return ids for the rows of a batch, a microsecond apart so that they keep their order."""
+    """Return ids for the items of a batch, a microsecond apart so that they keep their order."""
     return tuple(
         entry_id(at + place * _MICROSECOND, randomness.getrandbits(SUFFIX_BITS))
         for place in range(count)
@@ -133,14 +152,13 @@ def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[Entr
 
 
 def transaction(
-    batch: Batch,
+    items: Sequence[RowItem],
     ids: Sequence[EntryId],
-    marking: Marking,
+    marker: Put,
     *,
     region: str,
     shards_now: ShardsNow,
     horizon: timedelta,
-    losses: int = 0,
 ) -> tuple[Put, ...]:
     """Return the actions that write a batch, all or none: its entries, then its marker.
 
@@ -148,10 +166,10 @@ def transaction(
     id that may already be merged.
     """
     entries = tuple(
-        Put(_item(row, made, region, shards_now), Absent(), not_after=made.at + horizon)
-        for row, made in zip(batch.rows, ids, strict=True)
+        Put(_item(of, made, region, shards_now), Absent(), not_after=made.at + horizon)
+        for of, made in zip(items, ids, strict=True)
     )
-    return (*entries, marking.marker(batch, losses))
+    return (*entries, marker)
 
 
 def units_of(actions: Sequence[Put]) -> int:
@@ -190,17 +208,17 @@ def losses_of(marker: Item) -> int:
     return int(text)
 
 
-def _item(row: Row, made: EntryId, region: str, shards_now: ShardsNow) -> Item:
+def _item(of: RowItem, made: EntryId, region: str, shards_now: ShardsNow) -> Item:
     entry = Entry(
-        counter=row.counter,
+        counter=of.counter,
         id=str(made),
-        change=row.change,
+        change=of.change,
         region=region,
-        note=row.note,
-        effective=row.effective,
-        shard=keys.shard_of(made.suffix, shards_now(row.counter, made.at)),
+        shard=keys.shard_of(made.suffix, shards_now(of.counter, made.at)),
     )
-    return entry_item(entry)
+    if isinstance(of, GatheredParts):
+        return entry_item(replace(entry, count=of.size, parts=of.text))
+    return entry_item(replace(entry, note=of.note, effective=of.effective))
 
 
 def _digest(chunk: Iterable[Row | BadRow]) -> bytes:

@@ -1,9 +1,10 @@
 """The hints of an import: which counters the compactor has to visit once its rows have settled.
 
 A process that records leaves a hint for one entry in `compactor.hint_every`, by chance. An import
-sees all of its rows, so it leaves one for each counter of which it has so many that a merge is
+sees all of its entries, so it leaves one for each counter of which it has so many that a merge is
 worthwhile, in each span of time in which it writes them. What an earlier run of the same file has
-written counts as well: that run may have been killed before its hints were written.
+written counts as well, as if by today's contract: that run may have been killed before its hints
+were written.
 
 A hint that cannot be left is dropped: the compactor's search finds the counter.
 """
@@ -18,10 +19,10 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes.hint_writer import leave_hints
-from ledger.writes.imports.batches import Batch
+from ledger.writes.imports.batches import Batch, row_items
 
 COUNTERS_MAX = 200_000
-"""Counters whose rows are counted, about 60 MB; beyond that counting begins anew."""
+"""Counters whose entries are counted, about 60 MB; beyond that counting begins anew."""
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class ImportHints:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._rows: Counter[str] = Counter()
+        self._entries: Counter[str] = Counter()
         self._left: dict[str, Hint] = {}
         self._is_refused = False
 
@@ -42,15 +43,16 @@ class ImportHints:
         settings = self._settings.current
         if self._is_refused or not settings.compactor.hint_every:
             return
-        if len(self._rows) >= COUNTERS_MAX:
-            self._rows.clear()
+        if len(self._entries) >= COUNTERS_MAX:
+            self._entries.clear()
             self._left.clear()
-        self._rows.update(row.counter for row in batch.rows)
+        written = Counter(item.counter for item in row_items(batch.rows, settings.combines))
+        self._entries.update(written)
         now = self._clock.now()
         hints = [
             hint_for(counter, now, settle=settings.settle)
-            for counter in dict.fromkeys(row.counter for row in batch.rows)
-            if self._rows[counter] >= settings.compactor.fold_min
+            for counter in written
+            if self._entries[counter] >= settings.compactor.fold_min
             and not settings.terms.is_unmerged(counter)
         ]
         await self._leave([hint for hint in hints if self._left.get(hint.counter) != hint])

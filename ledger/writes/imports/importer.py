@@ -51,7 +51,8 @@ class ImportReport:
 
     `rows` were written by this run, `rows_there` already existed, `rows_bad` were left out, and
     `rows_left` not reached because the run was asked to stop. `write_units` are those of the
-    answered writes, as the home region charges them. `lost` are the regions lost since the import
+    answered batches and of the marker that the import began, as the home region charges them; hints
+    are not in them. `lost` are the regions lost since the import
     began, if that was accepted: rows may be missing or count twice. A batch whose answer was lost
     and whose marker was found afterwards counts as written by this run.
     """
@@ -76,6 +77,9 @@ class ImportReport:
 
 class Importer:
     """Writes files through the home region's store, each row exactly once.
+
+    Rows without note and date share items, as parts of them, where the contract combines their
+    counter; each counter keeps the order of its rows.
 
     `stop` may be asked at any time, and takes effect between batches; `on_batch` is called after
     each.

@@ -40,6 +40,11 @@ class Row:
     effective: date | None
     raw: str
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the change is only an amount."""
+        return self.note is None and self.effective is None
+
 
 @dataclass(frozen=True, slots=True)
 class BadRow:

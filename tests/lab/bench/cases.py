@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.bench.stub_pages import COMBINED as COMBINED_NAME
+from ledger.writes.imports.file_format import BATCH_ROWS
 
 Options = Mapping[str, Any]
 
@@ -99,6 +100,8 @@ SLOW_SECONDS = 90.0
 PERIODS: Options = {"settings": {"periods": {"life-*": {}}}}
 ARCHIVED: Options = {"archive": True}
 UNARCHIVED = "life of a change"
+ROW = "life of an imported row"
+IMPORTED: Options = {"imported": True, "counters": 1, "together": BATCH_ROWS}
 SHARED = 50
 """Changes that share an item."""
 FIFTY_THOUSAND, MILLION = 50_000, 1_000_000
@@ -197,10 +200,10 @@ def _slow_spends(rate: int) -> Case:
     return Case(f"spend, {rate} a second", "budgets", "budgets:spend", RECORD, options)
 
 
-def _of_items() -> Options:
+def _of_items(together: int = SHARED, **options: object) -> Options:
     """Return the life of as many entries, each of several changes."""
-    settings = {"combine": ["life-*"]}
-    return {**LIFE, "entries": SHARED * LIFE["entries"], "together": SHARED, "settings": settings}
+    shared = {"entries": together * LIFE["entries"], "together": together}
+    return {**LIFE, **shared, "settings": {"combine": ["life-*"]}, **options}
 
 
 def _hot(rate: int, *, size: int = 1, on_model: bool = False) -> Case:
@@ -274,6 +277,8 @@ ALL: tuple[Case, ...] = (
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     Case(f"{UNARCHIVED}, {SHARED} to an item", "life", "life:ledger", USUAL, _of_items()),
+    Case(ROW, "life", "life:ledger", USUAL, {**LIFE, "imported": True}),
+    Case(f"{ROW}, combined", "life", "life:ledger", USUAL, _of_items(**IMPORTED)),
     *map(_folds, (100, 20)),
     Case(f"{UNARCHIVED}, periods", "archive", "life:ledger", UNARCHIVED, {**LIFE, **PERIODS}),
     Case(f"{UNARCHIVED}, archived", "archive", "life:ledger", UNARCHIVED, {**LIFE, **ARCHIVED}),

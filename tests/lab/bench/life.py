@@ -6,7 +6,7 @@ region: a global table charges a write the same in each of its regions.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 
@@ -23,8 +23,10 @@ from ledger.demo.harness.table import TestTable, open_table
 from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import summed
+from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
+from ledger.writes.imports.importer import Importer
 
 HOLD_SECONDS = 0.3
 LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
@@ -75,10 +77,11 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
     if options.get("tune_gc", False):
         tune_gc()
     async with opened(round_) as life:
-        for _ in range(rounds):
-            for name in counters:
-                for _ in range(0, entries, together):
-                    await life.ledger.record_many([(name, 1)] * together)
+        for number in range(rounds):
+            if options.get("imported", False):
+                await _import(life, counters, entries, number)
+            else:
+                await _record(life, counters, entries, together)
             await life.table.wait_replicated()
             await anyio.sleep(life.table.settings.settle)
             meter.begin()
@@ -103,6 +106,28 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
             **_archived(life, work),
         },
     )
+
+
+async def _record(life: Life, counters: list[str], entries: int, together: int) -> None:
+    """Write the changes of a round, so many in each call."""
+    for name in counters:
+        for _ in range(0, entries, together):
+            await life.ledger.record_many([(name, 1)] * together)
+
+
+async def _import(life: Life, counters: list[str], entries: int, number: int) -> None:
+    """Write the changes of a round as the rows of a file of its own, sorted by counter."""
+    file = life.table.folder / "rows.csv"
+    rows = [f"{name},1,{number}\n" for name in counters for _ in range(entries)]
+    file.write_text(f"counter,change,round\n{''.join(rows)}", encoding="utf-8")
+    home, *others = life.table.stores.values()
+    importer = Importer(
+        home,
+        life.table.settings,
+        others=lambda: nullcontext({store.region: store for store in others}),
+        services=Services.of(clock=life.table.clock),
+    )
+    await importer.run_file(file)
 
 
 def _archived(life: Life, work: int) -> dict[str, float]:

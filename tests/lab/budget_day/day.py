@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from compactor import Compactor
 from ledger.budgets.balance import in_flight
 from ledger.budgets.calendar import window_of
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.budgets.rights_items import read_rights
 from ledger.budgets.spend_request import Granted
 from ledger.core.amounts import EXACT, of_text, total_wide
@@ -124,8 +124,8 @@ class DayRun:
         self._registries: list[CollectorRegistry] = []
         self._owed = [0.0] * len(REGIONS)
         self._shares: dict[tuple[str, int], int] = {}
-        self._sent: dict[tuple[str, Account, Account], Decimal] = {}
-        self._versions: dict[tuple[str, Account], int] = {}
+        self._sent: dict[tuple[str, Holder, Holder], Decimal] = {}
+        self._versions: dict[tuple[str, Holder], int] = {}
         self._looked: tuple[int, bool] = (-1, False)
 
     async def run(self) -> Figures:
@@ -226,28 +226,28 @@ class DayRun:
     async def _is_anywhere(self, counter: str, second: int) -> bool:
         """Return whether all regions together have as much as one spend, or it is on its way."""
         if self._looked[0] != second:
-            items = {account: rights async for account, rights in self._own(counter)}
+            items = {holder: rights async for holder, rights in self._own(counter)}
             free = total_wide(
-                max(Decimal(0), EXACT.add(rights.available, in_flight(account, items)))
-                for account, rights in items.items()
+                max(Decimal(0), EXACT.add(rights.available, in_flight(holder, items)))
+                for holder, rights in items.items()
             )
             self._looked = (second, free >= 1)
         return self._looked[1]
 
-    async def _own(self, counter: str) -> AsyncIterator[tuple[Account, Rights]]:
-        """Yield each account's item as its own region has it."""
+    async def _own(self, counter: str) -> AsyncIterator[tuple[Holder, Rights]]:
+        """Yield each holder's item as its own region has it."""
         for region in REGIONS:
-            for account, rights in (await read_rights(self._world.store(region), counter)).items():
-                if account.region == region:
-                    yield account, rights
+            for holder, rights in (await read_rights(self._world.store(region), counter)).items():
+                if holder.region == region:
+                    yield holder, rights
 
     async def _look(self) -> None:
         """Count the transfers, and the writes of rights, of this second."""
         counter = window_of(BUDGET, self._rule, self._world.clock.now()).counter
-        async for account, rights in self._own(counter):
-            self._versions[counter, account] = rights.version
+        async for holder, rights in self._own(counter):
+            self._versions[counter, holder] = rights.version
             for to, amount in rights.sent.items():
-                key = counter, account, to
+                key = counter, holder, to
                 if self._sent.get(key) != amount:
                     self._sent[key] = amount
                     self.figures.transfers += 1

@@ -8,7 +8,7 @@ writer wins. After every step, of each budget and each window:
   applied than a lowering that is done said;
 - rights: a rights item is written through its own region only, one version after the other; what it
   minted, sent and took up only grows; `taken` is at most what the giver sent; `available` is 0 or
-  more; what entries name of an account is at most what that charged and has granted;
+  more; what entries name of a holder is at most what that charged and has granted;
 - P1: each region shows exactly what has reached it, each spend once, whether merged or not;
 - answers: what was granted is there, what was refused never appears, a call has one entry, and a
   hold is resolved once. (Of a key that was used in two regions at once the last writer's hold
@@ -32,11 +32,11 @@ from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.testing.replicas import Replicas, Stamp
 from proof.simulator.budget_items import (
-    Account,
     Copy,
-    account_of,
+    HolderItem,
     copy_of,
     grants_of,
+    holder_of,
     shown_in,
     shrinks,
     whole,
@@ -44,7 +44,7 @@ from proof.simulator.budget_items import (
 from proof.simulator.charge_audit import ChargeAudit
 from proof.simulator.charge_audit import least as least_let_through
 from proof.simulator.limit_audit import LimitAudit
-from proof.simulator.lost_accounts import (
+from proof.simulator.lost_holders import (
     charged_twice,
     minted_again,
     owed_by_lost,
@@ -106,9 +106,9 @@ class BudgetAudit:
         self._applied: dict[str, Decimal] = {}
         self._named: dict[tuple[str, str], Decimal] = {}
         self._by_grant: dict[tuple[str, str, int], Decimal] = {}
-        self._accounts: dict[str, dict[str, Account]] = {}
-        self._shown: dict[tuple[str, str], Account] = {}
-        self._versions: dict[tuple[str, str, int], Account] = {}
+        self._holders: dict[str, dict[str, HolderItem]] = {}
+        self._shown: dict[tuple[str, str], HolderItem] = {}
+        self._versions: dict[tuple[str, str, int], HolderItem] = {}
         self._dirty: set[str] = set()
         self._notes: dict[str, Key] = {}
         self._refused: set[str] = set()
@@ -222,12 +222,12 @@ class BudgetAudit:
             self._fail("refused", f"{note} was refused, and is there: {key}")
 
     def _count(self, copy: Copy, sign: int) -> None:
-        for budget, account, version in copy.grants:
+        for budget, holder, version in copy.grants:
             amount = sign * copy.amount
             self._applied[budget] = self._applied.get(budget, _ZERO) + amount
-            place = budget, account
+            place = budget, holder
             self._named[place] = self._named.get(place, _ZERO) + amount
-            grant = budget, account, version
+            grant = budget, holder, version
             self._by_grant[grant] = self._by_grant.get(grant, _ZERO) + amount
             self._dirty.add(budget)
 
@@ -239,15 +239,15 @@ class BudgetAudit:
             self._fail("rights", f"{sort_key} of {budget} is written through {stamp[1]}")
         if region != own:
             if item is not None and region not in self._lost:
-                shown = self._shown.get((budget, name), Account())
-                self._shown[budget, name] = max(shown, account_of(item), key=_version)
+                shown = self._shown.get((budget, name), HolderItem())
+                self._shown[budget, name] = max(shown, holder_of(item), key=_version)
             return
-        accounts = self._accounts.setdefault(budget, {})
-        before = accounts.get(name, Account())
+        holders = self._holders.setdefault(budget, {})
+        before = holders.get(name, HolderItem())
         if item is None:
             self._fail("rights", f"{sort_key} of {budget} is deleted")
             return
-        now = account_of(item)
+        now = holder_of(item)
         follows = {before.version + 1} if before.version else {1, 2}  # made, and changed at once
         if now.version not in follows:
             said = f"version {now.version} follows {before.version}"
@@ -256,7 +256,7 @@ class BudgetAudit:
             if shrunk := shrinks(getattr(before, what), getattr(now, what)):
                 self._fail("rights", f"{sort_key} of {budget}: {what} goes back: {shrunk}")
         self.changes.raised(budget, name, before, now)
-        accounts[name] = self._versions[budget, name, now.version] = now
+        holders[name] = self._versions[budget, name, now.version] = now
         if len(now.grants) > WAITING_MAX:
             self._crowded.add(budget)
         self._dirty.add(budget)
@@ -265,13 +265,13 @@ class BudgetAudit:
         """Return whether an item is as its region, which is lost, once wrote it."""
         if item is None or own not in self._lost:
             return False
-        again = account_of(item)
+        again = holder_of(item)
         return self._versions.get((budget, name, again.version)) == again
 
     # What must hold.
 
     def _check_budget(self, budget: str) -> None:
-        accounts = self._accounts.get(budget, {})
+        holders = self._holders.get(budget, {})
         over = self._settled_over(budget)
         debt = over + self.charges.most(budget) + owed_by_lost(self._remaining(budget))
         applied, limit = self._applied.get(budget, _ZERO), self._limit(budget)
@@ -286,18 +286,18 @@ class BudgetAudit:
         if promised is not None and applied > promised + over:
             said = f"{applied} are applied, of {promised} to which it was lowered, and {over}"
             self._fail("lowered", f"{budget}: {said}")
-        self.changes.check(budget, accounts)
-        for name in accounts:
-            self._check_account(budget, name, accounts, debt)
+        self.changes.check(budget, holders)
+        for name in holders:
+            self._check_holder(budget, name, holders, debt)
         for other, name in self._named:
             # What a lost region settled, and no region shows, others may settle in another way.
             if other == budget and not self._is_lost(name):
-                self._check_charged(budget, name, accounts.get(name, Account()))
+                self._check_charged(budget, name, holders.get(name, HolderItem()))
 
     def _limit(self, budget: str) -> Decimal:
         """Return what is minted of a budget, and not retired."""
-        accounts = self._accounts.get(budget, {}).values()
-        return sum((account.minted - account.retired for account in accounts), _ZERO)
+        holders = self._holders.get(budget, {}).values()
+        return sum((holder.minted - holder.retired for holder in holders), _ZERO)
 
     def _settled_over(self, budget: str) -> Decimal:
         """Return what holds of a budget came to more than was held, where they might.
@@ -318,18 +318,18 @@ class BudgetAudit:
         It had given that back as well, and may have spent it, which no other region has seen.
         """
         found = _ZERO
-        for name in self._accounts.get(budget, {}) if self._lost else ():
+        for name in self._holders.get(budget, {}) if self._lost else ():
             found += max(_ZERO, -settled_for_lost(budget, name, self._best, self._held))
         return found
 
-    def _check_account(
-        self, budget: str, name: str, accounts: Mapping[str, Account], debt: Decimal
+    def _check_holder(
+        self, budget: str, name: str, holders: Mapping[str, HolderItem], debt: Decimal
     ) -> None:
-        one = accounts[name]
+        one = holders[name]
         if one.available + debt < 0 and not self._is_lost(name):
             self._fail("rights", f"{budget}: {name} has {one.available} available")
         for giver, amount in one.taken.items():
-            sent = accounts.get(giver, Account()).sent.get(name, _ZERO)
+            sent = holders.get(giver, HolderItem()).sent.get(name, _ZERO)
             if amount > sent:
                 self._fail("rights", f"{budget}: {name} took {amount} of {sent} from {giver}")
         for version, granted in () if self._is_lost(name) else one.grants.items():
@@ -338,7 +338,7 @@ class BudgetAudit:
                 said = f"{named} are spent under {version}, of {granted}"
                 self._fail("grants", f"{budget}: {name}: {said}")
 
-    def _check_charged(self, budget: str, name: str, one: Account) -> None:
+    def _check_charged(self, budget: str, name: str, one: HolderItem) -> None:
         named = self._named[budget, name] + (
             settled_for_lost(budget, name, self._best, self._held) if self._lost else _ZERO
         )
@@ -416,8 +416,8 @@ class BudgetAudit:
                     found[key] = copy
         return found
 
-    def _is_lost(self, account: str) -> bool:
-        return account.partition(".")[0] in self._lost
+    def _is_lost(self, holder: str) -> bool:
+        return holder.partition(".")[0] in self._lost
 
     @property
     def counters(self) -> list[str]:
@@ -426,12 +426,12 @@ class BudgetAudit:
 
     def open_at_rest(self, tables: Mapping[str, Mapping[str, Mapping[str, Item]]]) -> str:
         """Return what is still open, in flight or not merged; empty if nothing is."""
-        for budget, everyone in self._accounts.items():
-            accounts = {name: one for name, one in everyone.items() if not self._is_lost(name)}
-            for name, one in accounts.items():
+        for budget, everyone in self._holders.items():
+            holders = {name: one for name, one in everyone.items() if not self._is_lost(name)}
+            for name, one in holders.items():
                 if one.grants:
                     return f"{budget}: {name} has grants {sorted(one.grants)} open"
-                for giver, other in accounts.items():
+                for giver, other in holders.items():
                     sent, taken = other.sent.get(name, _ZERO), one.taken.get(giver, _ZERO)
                     if sent != taken:
                         return f"{budget}: {sent} were sent to {name} by {giver}, {taken} taken"
@@ -457,9 +457,9 @@ class BudgetAudit:
         for copy in self._final.values():
             for other, name, _ in copy.grants:
                 named[other, name] = named.get((other, name), _ZERO) + copy.amount
-        for budget, accounts in sorted(self._accounts.items()):
-            remaining = [name for name in accounts if not self._is_lost(name)]
-            charged = sum((accounts[name].charged for name in remaining), _ZERO)
+        for budget, holders in sorted(self._holders.items()):
+            remaining = [name for name in holders if not self._is_lost(name)]
+            charged = sum((holders[name].charged for name in remaining), _ZERO)
             applied = sum((named.get((budget, name), _ZERO) for name in remaining), _ZERO)
             applied += self._charged_for_lost(budget)
             least = applied + least_let_through(budget, self._final.values(), self._is_lost)
@@ -481,31 +481,33 @@ class BudgetAudit:
                     self._fail("P2", said)
 
     def _charged_for_lost(self, budget: str) -> Decimal:
-        """Return what accounts that remain are charged for one that is lost.
+        """Return what holders that remain are charged for one that is lost.
 
         What it spent more than it had, and what its holds came to more, or less, once others
         resolved them.
         """
         found = owed_by_lost(self._remaining(budget))
-        for name in self._accounts.get(budget, {}):
+        for name in self._holders.get(budget, {}):
             if not self._is_lost(name):
                 found += settled_for_lost(budget, name, self._final, self._held)
         return found
 
     def check_reclaimed(self) -> None:
         """Check that of a region that was lost no more was minted again than is unspent."""
-        for budget in sorted(self._accounts):
+        for budget in sorted(self._holders):
             remaining = self._remaining(budget)
-            if not any(account.reclaimed for account in remaining):
+            if not any(holder.reclaimed for holder in remaining):
                 continue
             # What a lost region changed last, and no region shows, is as if it had never been.
             seen = {
-                name: self._shown.get((budget, name), Account()) if self._is_lost(name) else account
-                for name, account in self._accounts[budget].items()
+                name: self._shown.get((budget, name), HolderItem())
+                if self._is_lost(name)
+                else holder
+                for name, holder in self._holders[budget].items()
             }
             limit = self.changes.whole(budget, seen)
             # But for what others had of a raise that no region shows: the lost region owes it.
-            unseen = self.changes.whole(budget, self._accounts[budget]) - limit
+            unseen = self.changes.whole(budget, self._holders[budget]) - limit
             limit += min(max(_ZERO, unseen), owed_by_lost(remaining))
             applied = sum(
                 (
@@ -523,29 +525,29 @@ class BudgetAudit:
 
     def is_made(self, budget: str) -> bool:
         """Return whether a budget has rights anywhere; all who would have made it may crash."""
-        return budget in self._accounts
+        return budget in self._holders
 
     def left(self, budget: str) -> Decimal:
         """Return what is left of a budget, once no grant is open; below 0 if more is charged.
 
         With what was sent to a region in which nothing was ever spent, and that has no item.
         """
-        accounts = self._accounts.get(budget, {})
+        holders = self._holders.get(budget, {})
         unmade = (
             amount
-            for account in self._remaining(budget)
-            for name, amount in account.sent.items()
-            if name not in accounts and not self._is_lost(name)
+            for holder in self._remaining(budget)
+            for name, amount in holder.sent.items()
+            if name not in holders and not self._is_lost(name)
         )
-        return sum((account.available for account in self._remaining(budget)), sum(unmade, _ZERO))
+        return sum((holder.available for holder in self._remaining(budget)), sum(unmade, _ZERO))
 
     def is_owed(self, budget: str) -> bool:
         """Return whether a region is charged more than it had: until it is paid others have it."""
-        return any(account.available < 0 for account in self._remaining(budget))
+        return any(holder.available < 0 for holder in self._remaining(budget))
 
-    def _remaining(self, budget: str) -> list[Account]:
-        accounts = self._accounts.get(budget, {})
-        return [one for name, one in accounts.items() if not self._is_lost(name)]
+    def _remaining(self, budget: str) -> list[HolderItem]:
+        holders = self._holders.get(budget, {})
+        return [one for name, one in holders.items() if not self._is_lost(name)]
 
 
 def _counter(key: Key) -> str:
@@ -553,5 +555,5 @@ def _counter(key: Key) -> str:
     return "" if place is None else place[0]
 
 
-def _version(account: Account) -> int:
-    return account.version
+def _version(holder: HolderItem) -> int:
+    return holder.version

@@ -14,9 +14,9 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An entry as one write left it; `grants` are budget, account and version of each.
+    """An entry as one write left it; `grants` are budget, holder and version of each.
 
-    `through` are the budgets that it was let through from, by which account: no grant pays for it.
+    `through` are the budgets that it was let through from, by which holder: no grant pays for it.
     """
 
     stamp: Stamp
@@ -30,7 +30,7 @@ class Copy:
 
     @property
     def paid_by(self) -> tuple[object, ...]:
-        """The grants, or accounts, that it is charged to."""
+        """The grants, or holders, that it is charged to."""
         return self.grants, self.through
 
     @property
@@ -40,7 +40,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class HolderItem:
     """A rights item as its own region has it; of grants what they have, with what was adjusted."""
 
     version: int = 0
@@ -87,7 +87,7 @@ def copy_of(item: Item, counter: str, stamp: Stamp) -> Copy:
         tuple(grant for grant in named if grant[2]),
         "hold" in item,
         item.get("resolved", {"S": ""})["S"],
-        tuple((budget, account) for budget, account, version in named if not version),
+        tuple((budget, holder) for budget, holder, version in named if not version),
         grants_of(item, counter, "adjusted"),
     )
 
@@ -95,7 +95,7 @@ def copy_of(item: Item, counter: str, stamp: Stamp) -> Copy:
 def grants_of(
     item: Item, counter: str, attribute: str = "grant"
 ) -> tuple[tuple[str, str, int], ...]:
-    """Return the grants that an entry names: budget, account and version of each."""
+    """Return the grants that an entry names: budget, holder and version of each."""
     named = item.get(attribute, {"L": []})
     names = [part["S"] for part in ([named] if "S" in named else named["L"])]
     return tuple(_grant(name, counter) for name in names)
@@ -103,18 +103,18 @@ def grants_of(
 
 def _grant(name: str, counter: str) -> tuple[str, str, int]:
     rest, _, budget = name.partition("@")
-    account, _, version = rest.rpartition("/")
-    return budget or counter, account, int(version)
+    holder, _, version = rest.rpartition("/")
+    return budget or counter, holder, int(version)
 
 
-def account_of(item: Item) -> Account:
+def holder_of(item: Item) -> HolderItem:
     """Return what a rights item says."""
     adjusted = _sums(item, "adjusted")
     grants = {
         int(version): Decimal(part["L"][0]["N"]) + adjusted.get(version, _ZERO)
         for version, part in item.get("grants", {"M": {}})["M"].items()
     }
-    return Account(
+    return HolderItem(
         int(item["version"]["N"]),
         _number(item, "minted"),
         _number(item, "retired"),

@@ -107,8 +107,8 @@ BUDGET_MUTANTS = (
         60,
         Edit(
             "ledger.budgets.rights_fetcher:RightsFetcher._reachable",
-            "yield account, regions[account.region]",
-            "yield account, self._access.here",
+            "yield holder, regions[holder.region]",
+            "yield holder, self._access.here",
         ),
     ),
     budget_mutant(
@@ -141,7 +141,7 @@ BUDGET_MUTANTS = (
         24,
         Edit(
             "ledger.budgets.initial_shares:first_rights",
-            "Decimal(0) if step is None else step.share_of(rights.account)",
+            "Decimal(0) if step is None else step.share_of(rights.holder)",
             "limit.steps[-1].limit",
         ),
         worlds=has_windows,

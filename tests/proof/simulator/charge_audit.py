@@ -1,4 +1,4 @@
-"""What the accounts of a budget are charged that no entry under their grants says.
+"""What the holders of a budget are charged that no entry under their grants says.
 
 While control items cannot be had a pattern may let spends through: their entries name no grant, and
 are charged to the budgets by the process that wrote them, or by a pass; once.
@@ -13,8 +13,8 @@ from proof.simulator.budget_items import Copy
 _ZERO = Decimal(0)
 
 
-def _is_none(account: str) -> bool:
-    del account
+def _is_none(holder: str) -> bool:
+    del holder
     return False
 
 
@@ -29,8 +29,8 @@ class ChargeAudit:
 
         A key that is let through in two regions at once may be charged in both.
         """
-        for _, account in copy.through[:1]:
-            self._through[key, account] = copy
+        for _, holder in copy.through[:1]:
+            self._through[key, holder] = copy
         return tuple(budget for budget, _ in copy.through)
 
     def most(self, budget: str, lost: Callable[[str], bool] = _is_none) -> Decimal:
@@ -40,8 +40,8 @@ class ChargeAudit:
         """
         return sum(
             (
-                copy.amount * (2 if lost(account) else 1)
-                for (_, account), copy in self._through.items()
+                copy.amount * (2 if lost(holder) else 1)
+                for (_, holder), copy in self._through.items()
                 if _is_of(copy, budget)
             ),
             _ZERO,
@@ -49,14 +49,14 @@ class ChargeAudit:
 
 
 def least(budget: str, copies: Iterable[Copy], lost: Callable[[str], bool]) -> Decimal:
-    """Return what accounts that remain must be charged for entries that were let through.
+    """Return what holders that remain must be charged for entries that were let through.
 
-    That is all but what an account that is lost was charged, or one of a budget without a limit.
+    That is all but what a holder that is lost was charged, or one of a budget without a limit.
     """
     found = _ZERO
     for copy in copies:
         charged = [grant for grant in copy.adjusted if grant[0] == budget]
-        elsewhere = any(lost(account) or not version for _, account, version in charged)
+        elsewhere = any(lost(holder) or not version for _, holder, version in charged)
         if _is_of(copy, budget) and not elsewhere:
             found += copy.amount
     return found

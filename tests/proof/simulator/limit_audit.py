@@ -12,8 +12,8 @@ from decimal import Decimal
 
 from ledger.core.entry import Item
 from ledger.core.keys import BUDGET_PREFIX
-from proof.simulator.budget_items import Account
-from proof.simulator.lost_accounts import minted_again
+from proof.simulator.budget_items import HolderItem
+from proof.simulator.lost_holders import minted_again
 
 Partitions = Mapping[str, Mapping[str, Item]]
 _ZERO = Decimal(0)
@@ -84,8 +84,8 @@ class LimitAudit:
         revision = int(item["revision"]["N"]), steps[since]
         self._newest[counter] = max(self._newest.get(counter, revision), revision)
 
-    def raised(self, counter: str, name: str, before: Account, now: Account) -> None:
-        """Take in the raises that an account has made: each is one that was asked for, once."""
+    def raised(self, counter: str, name: str, before: HolderItem, now: HolderItem) -> None:
+        """Take in the raises that a holder has made: each is one that was asked for, once."""
         budget = counter.partition("@")[0]
         for raise_id in now.raises.keys() - before.raises.keys():
             amount = now.raises[raise_id]
@@ -98,12 +98,12 @@ class LimitAudit:
                 said = f"{raise_id!r} is made by {made} and by {place}"
                 self._fail("raises", said)
 
-    def check(self, counter: str, accounts: Mapping[str, Account]) -> None:
+    def check(self, counter: str, holders: Mapping[str, HolderItem]) -> None:
         """Check that a budget, or a window, has minted no more than it may."""
         base = self._base(counter)
-        raised = sum((_sum(account.raises.values()) for account in accounts.values()), _ZERO)
-        again = minted_again(accounts.values())
-        minted = sum((account.minted for account in accounts.values()), _ZERO)
+        raised = sum((_sum(holder.raises.values()) for holder in holders.values()), _ZERO)
+        again = minted_again(holders.values())
+        minted = sum((holder.minted for holder in holders.values()), _ZERO)
         if minted > base + raised + again:
             said = f"{minted} are minted, of {base}, {raised} raised and {again} reclaimed"
             self._fail("limit", f"{counter}: {said}")
@@ -149,9 +149,9 @@ class LimitAudit:
         if minted != known:
             self._fail("raises", f"{budget}: minted are {minted}, and the limit knows {known}")
 
-    def whole(self, counter: str, accounts: Mapping[str, Account]) -> Decimal:
+    def whole(self, counter: str, holders: Mapping[str, HolderItem]) -> Decimal:
         """Return what a budget, or a window, comes to if each region has made its share."""
-        more = (_sum(account.raises.values()) - account.retired for account in accounts.values())
+        more = (_sum(holder.raises.values()) - holder.retired for holder in holders.values())
         return self._base(counter) + sum(more, _ZERO)
 
     def _base(self, counter: str) -> Decimal:

@@ -16,7 +16,7 @@ from ledger.administration.budget_recovery import BudgetRestore, RightsReclaim, 
 from ledger.budgets import limit_changer
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item, lower_window
 from ledger.budgets.reclaim import ARRIVED_SECONDS
-from ledger.budgets.rights import Account, GrantName, rights_item
+from ledger.budgets.rights import GrantName, Holder, rights_item
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.rights_plan import create, raise_limit
 from ledger.contract.open_regions import OpenTable
@@ -79,11 +79,9 @@ async def test_what_is_at_stake_is_minted_again_once(monkeypatch: pytest.MonkeyP
         [window] = await rights.counters(None)
         assert [window] == await rights.counters("key/42")
         stake = await rights.stakes(window)
-        assert {account: each.amount > 0 for account, each in stake.items()} == {
-            Account(LOST): True
-        }
+        assert {holder: each.amount > 0 for holder, each in stake.items()} == {Holder(LOST): True}
         minted = await rights.reclaim(window, Decimal(1))
-        assert minted[Account(LOST)].amount == 1
+        assert minted[Holder(LOST)].amount == 1
         assert await rights.stakes(window) == {}
 
 
@@ -95,17 +93,17 @@ async def test_a_region_that_the_limit_alone_names_is_reclaimed(
         rights = _in_force(before)
         [window] = await rights.counters("key/42")
         for item in (await rights.home.query(Query(f"~budget~{window.counter}"))).items:
-            if item["sk"]["S"] == Account(LOST).sort_key:
+            if item["sk"]["S"] == Holder(LOST).sort_key:
                 await rights.home.write(Delete((item["pk"]["S"], item["sk"]["S"])))
         home = replace(
-            (await read_rights(rights.home, window.counter))[Account(HOME)], sent={}, taken={}
+            (await read_rights(rights.home, window.counter))[Holder(HOME)], sent={}, taken={}
         )
         await rights.home.write(Put(rights_item(home, window.counter)))
         quiet = replace(rights)
         quiet._spends = {}  # of it no entry arrived, either
-        assert (await quiet.reclaim(window, None))[Account(LOST)].amount == 0
-        made = (await read_rights(rights.home, window.counter))[Account(HOME)]
-        assert made.reclaimed == {Account(LOST): Decimal(0)}
+        assert (await quiet.reclaim(window, None))[Holder(LOST)].amount == 0
+        made = (await read_rights(rights.home, window.counter))[Holder(HOME)]
+        assert made.reclaimed == {Holder(LOST): Decimal(0)}
         assert await quiet.reclaim(window, None) == {}
 
 
@@ -135,7 +133,7 @@ async def test_a_window_that_the_region_may_have_made_is_at_stake(
     async with after_a_loss(monkeypatch, window="day") as rights:
         window = (await rights.counters("key/42"))[0]
         stake = await rights.stakes(window)
-        assert stake[Account(LOST)].amount == 5
+        assert stake[Holder(LOST)].amount == 5
 
 
 async def test_home_s_item_of_a_window_is_made_with_its_share(
@@ -145,8 +143,8 @@ async def test_home_s_item_of_a_window_is_made_with_its_share(
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         window = (await rights.counters("key/42"))[0]
-        assert (await rights.reclaim(window, None))[Account(LOST)].amount == 5
-        made = (await read_rights(rights.home, window.counter))[Account(HOME)]
+        assert (await rights.reclaim(window, None))[Holder(LOST)].amount == 5
+        made = (await read_rights(rights.home, window.counter))[Holder(HOME)]
         assert made.minted == 5 + 5
 
 
@@ -162,16 +160,16 @@ async def test_a_window_that_has_ended_is_reclaimed_for_its_entries(
         assert ended.ends == running.begins
         limit = await _limit(rights)
         if shared != "as known":
-            alone = LimitStep.of(10, {Account(LOST): 1})
+            alone = LimitStep.of(10, {Holder(LOST): 1})
             forgotten = replace(limit.steps[0], since=running.begins)
             steps = (forgotten if shared == "forgotten" else alone,)
             await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
-        stake = (await rights.stakes(ended))[Account(LOST)]
+        stake = (await rights.stakes(ended))[Holder(LOST)]
         assert stake.entries + stake.charged == 4
         minted = await rights.reclaim(ended, None)
-        assert minted[Account(LOST)].stake == stake
+        assert minted[Holder(LOST)].stake == stake
         items = await read_rights(rights.home, ended.counter)
-        assert items[Account(HOME)].reclaimed == {Account(LOST): stake.amount}
+        assert items[Holder(HOME)].reclaimed == {Holder(LOST): stake.amount}
         assert await rights.is_whole(ended)
 
 
@@ -195,13 +193,13 @@ async def test_what_is_minted_of_a_lowered_window_that_has_ended_is_retired(
             await rights.home.write(Put(limit_item(lowered, "key/42")))
         if is_raised:
             items = await read_rights(rights.home, ended.counter)
-            raised = raise_limit(items[Account(LOST)], Decimal(6), "order-1", now=ended.begins)
+            raised = raise_limit(items[Holder(LOST)], Decimal(6), "order-1", now=ended.begins)
             assert raised is not None
             await rights.home.write(Put(rights_item(raised, ended.counter)))
         minted = await rights.reclaim(ended, None)
-        assert minted[Account(LOST)].amount == (7 if is_raised else 1)
+        assert minted[Holder(LOST)].amount == (7 if is_raised else 1)
         assert await rights.is_whole(ended)
-        home = (await read_rights(rights.home, ended.counter))[Account(HOME)]
+        home = (await read_rights(rights.home, ended.counter))[Holder(HOME)]
         assert home.available == left
 
 
@@ -212,9 +210,9 @@ async def test_an_ended_window_of_a_budget_without_a_limit_is_reclaimed(
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
-        await rights.home.write(Put(rights_item(create(Account(HOME), Decimal(5)), ended.counter)))
+        await rights.home.write(Put(rights_item(create(Holder(HOME), Decimal(5)), ended.counter)))
         await _without_limit(rights)
-        assert Account(LOST) in await rights.reclaim(ended, None)
+        assert Holder(LOST) in await rights.reclaim(ended, None)
         assert await rights.is_whole(ended)
 
 
@@ -230,7 +228,7 @@ async def test_an_ended_window_whose_shares_are_not_decided_is_reclaimed(
     async with after_a_loss(monkeypatch, window="day") as before:
         rights = _in_force(before)
         ended = (await rights.counters("key/42"))[1]
-        assert Account(LOST) in await rights.reclaim(ended, None)
+        assert Holder(LOST) in await rights.reclaim(ended, None)
         assert await rights.is_whole(ended)
 
 
@@ -245,7 +243,7 @@ async def test_a_reclaim_that_was_interrupted_before_it_retired_is_gone_on_with(
         limit = await _limit(rights)
         lowered = lower_window(limit, looked.begins, Decimal(4))
         if window == "none":
-            lowered = replace(limit, steps=(LimitStep.of(4, {Account(HOME): 1}),))
+            lowered = replace(limit, steps=(LimitStep.of(4, {Holder(HOME): 1}),))
         await rights.home.write(Put(limit_item(lowered, "key/42")))
 
         async def interrupted(*_: object) -> None:
@@ -258,7 +256,7 @@ async def test_a_reclaim_that_was_interrupted_before_it_retired_is_gone_on_with(
         assert not await rights.is_whole(looked)
         await rights.go_on(looked)
         assert await rights.is_whole(looked)
-        home = (await read_rights(rights.home, looked.counter))[Account(HOME)]
+        home = (await read_rights(rights.home, looked.counter))[Holder(HOME)]
         assert home.available == 0
 
 
@@ -271,7 +269,7 @@ async def test_a_budget_that_entries_alone_name_is_among_all(
         await _without_limit(rights)
         [window] = await rights.counters(None)
         assert await rights.is_whole(window)
-        assert (await rights.reclaim(window, None))[Account(LOST)].amount == -4
+        assert (await rights.reclaim(window, None))[Holder(LOST)].amount == -4
         assert not await rights.stakes(window)
 
 
@@ -336,7 +334,7 @@ async def test_budgets_are_listed_in_order_whichever_region_shows_them(
         limit = (await read_budget(before.home, "key/42")).limit
         assert limit is not None
         await rights.home.write(Put(limit_item(limit, "key/43")))
-        name, at = GrantName(Account(LOST), 2), rights.services.clock.now()
+        name, at = GrantName(Holder(LOST), 2), rights.services.clock.now()
         for counter, store in zip(
             ("key/45", "key/44"), rights.regions.stores.values(), strict=True
         ):
@@ -438,7 +436,7 @@ async def _raise_limit_alone(rights: RightsReclaim) -> None:
     assert limit is not None
     raised = replace(
         limit,
-        steps=(LimitStep.of(15, {Account(HOME): 1}),),
+        steps=(LimitStep.of(15, {Holder(HOME): 1}),),
         raises={"order-1": Decimal(5)},
         raised={"order-1": Decimal(0)},
     )
@@ -447,7 +445,7 @@ async def _raise_limit_alone(rights: RightsReclaim) -> None:
 
 async def _is_minted(rights: RightsReclaim) -> bool:
     items = await read_rights(rights.home, "key/42")
-    return "order-1" in items[Account(HOME)].raises
+    return "order-1" in items[Holder(HOME)].raises
 
 
 async def test_one_budget_is_reclaimed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,7 +459,7 @@ async def test_one_budget_is_reclaimed_alone(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_home_that_was_lost_before_has_its_item_made_as_what_it_is_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With nothing, of a window that is forgotten: what it was before is another account."""
+    """With nothing, of a window that is forgotten: what it was before is another holder."""
     async with after_a_loss(monkeypatch, window="day") as before:
         terms = replace(before.regions.terms, lost=(HOME, LOST))
         rights = _in_force(replace(before, regions=replace(before.regions, terms=terms)))
@@ -470,8 +468,8 @@ async def test_a_home_that_was_lost_before_has_its_item_made_as_what_it_is_now(
         steps = (replace(limit.steps[0], since=running.begins),)
         await rights.home.write(Put(limit_item(replace(limit, steps=steps), "key/42")))
         assert await rights.reclaim(ended, None)
-        made = (await read_rights(rights.home, ended.counter))[Account(HOME, 2)]
-        assert made.reclaimed.keys() == {Account(LOST)}
+        made = (await read_rights(rights.home, ended.counter))[Holder(HOME, 2)]
+        assert made.reclaimed.keys() == {Holder(LOST)}
         assert made.minted == max(Decimal(0), *made.reclaimed.values())
 
 
@@ -483,7 +481,7 @@ async def test_home_s_share_of_a_window_is_not_known_without_a_limit(
         rights = _in_force(before)
         window = (await rights.counters("key/42"))[0]
         await _without_limit(rights)
-        lost = create(Account(LOST), Decimal(5))
+        lost = create(Holder(LOST), Decimal(5))
         await rights.home.write(Put(rights_item(lost, window.counter)))
         with pytest.raises(ContractChangeRefused, match="is not decided yet: run this again"):
             await rights.reclaim(window, None)
@@ -497,10 +495,10 @@ async def test_home_s_share_of_a_window_waits_until_it_is_decided(
         rights = _in_force(before)
         window = (await rights.counters("key/42"))[0]
         limit = await _limit(rights)
-        step = LimitStep.of(20, {Account(HOME): 1}, since=window.begins)
+        step = LimitStep.of(20, {Holder(HOME): 1}, since=window.begins)
         await rights.home.write(Put(limit_item(replace(limit, announced=step), "key/42")))
-        lost = create(Account(LOST), Decimal(5))
+        lost = create(Holder(LOST), Decimal(5))
         await rights.home.write(Put(rights_item(lost, window.counter)))
         with pytest.raises(ContractChangeRefused, match="is not decided yet: run this again"):
             await rights.reclaim(window, None)
-        assert Account(HOME) not in await read_rights(rights.home, window.counter)
+        assert Holder(HOME) not in await read_rights(rights.home, window.counter)

@@ -14,7 +14,7 @@ from support.tiers import few_fast
 from ledger import Hold, Ledger, Table
 from ledger.administration import budget_recovery
 from ledger.administration.budget_recovery import Restored, restored_budgets
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.contract.open_regions import OpenTable
 from ledger.contract.view import ContractView
 from ledger.core.entry import Item, Key
@@ -161,12 +161,12 @@ async def test_an_old_view_of_a_transfer_and_a_grant_frees_nothing(desk: Desk) -
         await desk.spends(west, 76)
     desk.world.replicate()
     await desk.restored(everything, old=old)
-    assert (await desk.recount()).counted[BUDGET].keys() == {*_accounts(old)}
+    assert (await desk.recount()).counted[BUDGET].keys() == {*_holders(old)}
     assert await desk.drained() == 100
 
 
-def _accounts(items: Mapping[Key, Item]) -> list[Any]:
-    return [Account(key[1].removeprefix("rights#").partition(".")[0]) for key in items]
+def _holders(items: Mapping[Key, Item]) -> list[Any]:
+    return [Holder(key[1].removeprefix("rights#").partition(".")[0]) for key in items]
 
 
 async def test_rights_without_a_limit_are_made_a_budget(desk: Desk) -> None:
@@ -197,7 +197,7 @@ async def test_a_budget_of_which_entries_alone_are_there_is_made_again(
         assert await home.budget(BUDGET).create(100)
     desk.world.replicate()
     paid = (await desk.recount()).counted[BUDGET]
-    assert {account.region: done.sent for account, done in paid.items()} == {HOME: 40, WEST: 0}
+    assert {holder.region: done.sent for holder, done in paid.items()} == {HOME: 40, WEST: 0}
     assert await desk.drained() == 100
 
 

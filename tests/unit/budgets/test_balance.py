@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.budgets import balance, rights_plan
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.core.amounts import total_wide
 
-A, B, C = Account("us-east-1"), Account("eu-west-1"), Account("ap-south-1")
+A, B, C = Holder("us-east-1"), Holder("eu-west-1"), Holder("ap-south-1")
 D = Decimal
 ONE = D(1)
 
 
-def _items(**free: tuple[int, int]) -> dict[Account, Rights]:
+def _items(**free: tuple[int, int]) -> dict[Holder, Rights]:
     names = {"a": A, "b": B, "c": C}
     return {
         names[key]: replace(rights_plan.create(names[key], D(minted)), rate=D(rate))
@@ -26,7 +26,7 @@ def _items(**free: tuple[int, int]) -> dict[Account, Rights]:
 
 
 def test_a_goal_is_by_rate_and_in_part_equal() -> None:
-    """So an account that has sold nothing yet can begin."""
+    """So a holder that has sold nothing yet can begin."""
     assert balance.goals(_items(a=(100, 3), b=(0, 1))) == {A: D(70), B: D(30)}
     assert balance.goals(_items(a=(100, 0), b=(0, 0))) == {A: D(50), B: D(50)}
 
@@ -117,7 +117,7 @@ def test_a_debt_that_is_being_paid_is_none() -> None:
     assert balance.transfers(A, items, quantum=ONE) == {B: D(1)}
 
 
-def test_what_others_took_of_a_lost_account_unseen_it_owes() -> None:
+def test_what_others_took_of_a_lost_holder_unseen_it_owes() -> None:
     """Its item is older than that; of one at work a view may be so for a moment."""
     items = _items(a=(10, 1), b=(0, 1), c=(0, 1))
     items[A] = replace(items[A], sent={C: D(7)})
@@ -127,8 +127,8 @@ def test_what_others_took_of_a_lost_account_unseen_it_owes() -> None:
     assert balance.debts(items, lost={A}) == {A: D(2)}
 
 
-def _moved(chance: Random) -> list[dict[Account, Rights]]:
-    """Return what three accounts of a limit of 60 were, after each of some transfers."""
+def _moved(chance: Random) -> list[dict[Holder, Rights]]:
+    """Return what three holders of a limit of 60 were, after each of some transfers."""
     history = [_items(a=(60, 1), b=(0, 1), c=(0, 1))]
     for _ in range(chance.randint(1, 8)):
         items = dict(history[-1])
@@ -147,6 +147,6 @@ def test_no_more_than_the_limit_is_free_however_old_each_item_is() -> None:
     for seed in range(200):
         chance = Random(seed)  # noqa: S311 (a simulation)
         history = _moved(chance)
-        shown = {account: chance.choice(history)[account] for account in (A, B, C)}
+        shown = {holder: chance.choice(history)[holder] for holder in (A, B, C)}
         assert total_wide(balance.free(shown).values()) <= 60, seed
         assert total_wide(balance.free(history[-1]).values()) == 60, seed

@@ -18,7 +18,7 @@ from ledger import Table
 from ledger.budgets.budget import Hold
 from ledger.budgets.hold_calls import expiry_of
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
-from ledger.budgets.rights import Account, Rights, key_of, rights_item, rights_of
+from ledger.budgets.rights import Holder, Rights, key_of, rights_item, rights_of
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.rights_plan import send
 from ledger.budgets.spend_request import BUDGETS_MAX, NOTE_BYTES_MAX, Granted, Refused
@@ -458,7 +458,7 @@ async def test_a_budget_that_is_shared_by_other_weights_is_not_as_asked_for() ->
 async def test_a_budget_of_windows_is_there_as_its_last_step_has_it() -> None:
     """What it was before is another limit; and nothing is written by one that asks."""
     async with opened(None, window="day") as (world, east, _west):
-        shares = [{Account(EAST): 2, Account(WEST): 1}, {Account(EAST): 1, Account(WEST): 2}]
+        shares = [{Holder(EAST): 2, Holder(WEST): 1}, {Holder(EAST): 1, Holder(WEST): 2}]
         steps = tuple(LimitStep.of(9 + number, each) for number, each in enumerate(shares))
         there = BudgetLimit(2, (steps[0], replace(steps[1], since=1)))
         await world.store(EAST).write(Put(limit_item(there, "key/42"), Absent()))
@@ -573,7 +573,7 @@ async def test_a_hold_of_a_key_in_two_regions_is_resolved_where_the_last_writer_
 
 async def rights_in(world: MemoryGlobalTable, region: str, of: str) -> Item | None:
     """Return the rights of a region as another one shows them."""
-    return await world.store(region).get(Get(key_of("key/42", Account(of))))
+    return await world.store(region).get(Get(key_of("key/42", Holder(of))))
 
 
 async def test_rights_on_their_way_to_a_region_are_fetched_from_there() -> None:
@@ -583,7 +583,7 @@ async def test_rights_on_their_way_to_a_region_are_fetched_from_there() -> None:
         assert await east.budget("key/42").create(10)
         item = await rights_in(world, EAST, EAST)
         assert item is not None
-        sent = send(rights_of(item), Account(WEST), Decimal(4))
+        sent = send(rights_of(item), Holder(WEST), Decimal(4))
         assert isinstance(sent, Rights)
         await world.store(EAST).write(Put(rights_item(sent, "key/42"), None))
         world.replicate()
@@ -733,7 +733,7 @@ async def test_what_a_hold_came_to_over_what_its_region_had_is_paid_by_others() 
 async def test_a_budget_that_another_home_made_is_not_made_again() -> None:
     """Its limit is of another generation of the contract: it was taken over from a lost region."""
     async with opened(None) as (world, east, _west):
-        made = BudgetLimit(1, (LimitStep.of(10, {Account(EAST): 1}),), generation=2)
+        made = BudgetLimit(1, (LimitStep.of(10, {Holder(EAST): 1}),), generation=2)
         await world.store(EAST).write(Put(limit_item(made, "key/42"), Absent()))
         assert not await east.budget("key/42").create(10)
         with pytest.raises(StateConflict, match="has a limit of 10 already"):
@@ -867,8 +867,8 @@ async def test_the_grant_of_a_window_is_closed_when_that_has_ended() -> None:
         await world.clock.advance(10 * 60 - 1)
         window = (await east.budget("key/42").state()).counter
         assert await east.budget("key/42").spend(5)
-        assert (await read_rights(world.store(EAST), window))[Account(EAST)].grants
+        assert (await read_rights(world.store(EAST), window))[Holder(EAST)].grants
         await world.clock.advance(5)
-        rights = (await read_rights(world.store(EAST), window))[Account(EAST)]
+        rights = (await read_rights(world.store(EAST), window))[Holder(EAST)]
         assert not rights.grants
         assert rights.charged == 5

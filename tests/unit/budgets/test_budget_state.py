@@ -33,8 +33,8 @@ def shown(*items: Rights, lost: tuple[str, ...] = (), over: int = 0) -> BudgetSt
     def is_over(grant: Grant) -> bool:
         return grant.expires <= over
 
-    by_account = {item.account: item for item in items}
-    return state_of(WHOLE, by_account, target=None, terms=terms(*lost), is_over=is_over)
+    by_holder = {item.holder: item for item in items}
+    return state_of(WHOLE, by_holder, target=None, terms=terms(*lost), is_over=is_over)
 
 
 HOME_ITEM = changed(granted(AT_HOME, 10, at=START), sent={AT_WEST: Decimal(30)})

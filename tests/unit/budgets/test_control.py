@@ -131,8 +131,8 @@ async def open_hold(*, is_over: bool = False) -> tuple[World, Item]:
     hold = None if is_over else seconds(START) + 5
     entry = spend_item(3, name, at=START, hold=hold)
     put_rights(world.regions, granted(AT_HOME, 10, at=START))
-    for account in (AT_WEST, AT_SOUTH):
-        put_rights(world.regions, granted(account, at=START, minted=0))
+    for holder in (AT_WEST, AT_SOUTH):
+        put_rights(world.regions, granted(holder, at=START, minted=0))
     world.regions.put(HOME, entry)
     world.regions.deliver()
     world.clock.pass_by(ARRIVED_SECONDS + LIFE + OFF_SECONDS)
@@ -160,7 +160,7 @@ PASSES: dict[str, Callable[[RegionViews, Rights, Item], Awaitable[object]]] = {
         regions,
         "counter",
         home,
-        {AT_HOME: home, AT_WEST: replace(home, account=AT_WEST, minted=Decimal(0))},
+        {AT_HOME: home, AT_WEST: replace(home, holder=AT_WEST, minted=Decimal(0))},
     ),
     "reclaim": lambda regions, _, __: reclaim_lost(lost_south(regions), SOUTH, "counter"),
     "recount": lambda regions, _, entry: restore_budget(

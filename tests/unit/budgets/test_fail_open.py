@@ -15,7 +15,7 @@ from ledger.budgets import fail_open as let_through_module
 from ledger.budgets.calendar import Window
 from ledger.budgets.fail_open import FailOpen, FailOpenSpend
 from ledger.budgets.grant_closing import RegionViews, charge_open
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.budgets.spend_record import spend_of
 from ledger.budgets.spend_request import Granted
 from ledger.core.entry import Item, key_of
@@ -512,7 +512,7 @@ async def test_what_could_not_be_added_up_is_not_let_through(
 
 
 async def test_a_key_let_through_in_two_regions_is_charged_where_the_last_writer_is() -> None:
-    """The other process finds an entry of another account: that is not its own to charge."""
+    """The other process finds an entry of another holder: that is not its own to charge."""
     world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(EAST) as east, world.table(WEST) as west:
         await east.budget("key/42").create(10)
@@ -547,7 +547,7 @@ async def test_what_a_process_cannot_remember_is_charged_by_a_pass(
         assert (await east.budget("key/42").state()).charged == 5
 
 
-async def test_to_an_account_that_is_over_nothing_is_charged_by_its_process() -> None:
+async def test_to_a_holder_that_is_over_nothing_is_charged_by_its_process() -> None:
     """Its rights may have been minted again: a pass charges it to an item that remains."""
     world = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {"on_outage": "allow"}})
     async with world.table(WEST) as west, world.table(EAST) as east:
@@ -560,7 +560,7 @@ async def test_to_an_account_that_is_over_nothing_is_charged_by_its_process() ->
         settings = world.settings.under(terms, home=EAST)
         kept = FailOpen(access_to(store, settings, clock=world.clock))
         window = Window("key/42", "key/42")
-        kept.add(key_of(item), FailOpenSpend.of("key/42", [window], Account(WEST)))
+        kept.add(key_of(item), FailOpenSpend.of("key/42", [window], Holder(WEST)))
         await kept.charge()
         assert len(kept) == 0
         assert await entries(world, WEST, "key/42") == [item]

@@ -5,14 +5,14 @@ from decimal import Decimal
 import pytest
 
 from ledger.budgets.grant_allowance import Allowance, AllowanceTaken
-from ledger.budgets.rights import Account, Grant, GrantName, LateCharge
+from ledger.budgets.rights import Grant, GrantName, Holder, LateCharge
 
 D = Decimal
 
 
 def allowance(version: int, *, expires: int = 60, remaining: int = 10) -> Allowance:
     """Return a grant of 10."""
-    name = GrantName(Account("us-east-1"), version)
+    name = GrantName(Holder("us-east-1"), version)
     return Allowance(name, Grant(D(10), 0, expires, "me"), D(remaining))
 
 

@@ -35,7 +35,7 @@ from ledger.budgets.grant_closing import (
     resolve_expired,
 )
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
-from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
+from ledger.budgets.rights import GrantName, Holder, LateCharge, Rights
 from ledger.budgets.rights_plan import take
 from ledger.budgets.spend_record import WAITING_MAX, spend_of
 from ledger.core.clock_offset import ClockOffset
@@ -463,7 +463,7 @@ async def test_whoever_minted_again_what_a_lost_region_had_its_holds_are_charged
 async def test_holds_of_a_lost_region_are_charged_to_home_of_this_epoch() -> None:
     """Its earlier item is written by nobody."""
     world = minted_at_south()
-    again = Account(HOME, 2)
+    again = Holder(HOME, 2)
     put_rights(world.regions, granted(again, at=START))
     regions, spend = without_west(world), spend_of(LEFT)
     regions = replace(regions, terms=replace(regions.terms, lost=(HOME, WEST)))
@@ -547,7 +547,7 @@ async def test_what_a_lost_region_let_through_is_charged_at_home(*, is_reclaimed
 async def test_what_a_lost_region_let_through_is_charged_to_home_of_this_epoch() -> None:
     """One that was lost itself, and added again: its earlier item is written by nobody."""
     world = World()
-    again = Account(HOME, 2)
+    again = Holder(HOME, 2)
     put_rights(world.regions, granted(again, at=START))
     left = spend_item(6, GrantName(AT_WEST, 0), at=START)
     world.regions.put(HOME, left)

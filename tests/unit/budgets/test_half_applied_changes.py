@@ -11,9 +11,9 @@ from ledger.budgets.calendar import Window
 from ledger.budgets.half_applied_changes import EDGE_SECONDS, MissingHalf
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep
 from ledger.budgets.raise_ids import RAISE_SECONDS
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 
-HOME, LOST = Account("us-east-1"), Account("eu-west-1")
+HOME, LOST = Holder("us-east-1"), Holder("eu-west-1")
 NOW = 10 * RAISE_SECONDS
 D = Decimal
 
@@ -27,7 +27,7 @@ def limit_of(amount: int, *, raised: int | None = None) -> BudgetLimit:
 
 
 def raised_item(at: int, *, minted: int = 0) -> Rights:
-    """Return the item of an account that minted an amount, and a raise by 5 at a time."""
+    """Return the item of a holder that minted an amount, and a raise by 5 at a time."""
     raised = rights_plan.raise_limit(rights_plan.create(LOST, D(minted)), D(5), "order-1", now=at)
     assert raised is not None
     return raised
@@ -79,7 +79,7 @@ def test_nothing_is_minted_where_raises_alone_come_to_the_limit(limit: int) -> N
 
 
 def test_a_limit_is_minted_where_nothing_but_raises_was() -> None:
-    """With a lost account that was reclaimed, and had nothing, or owed something."""
+    """With a lost holder that was reclaimed, and had nothing, or owed something."""
     for left in (0, -2):
         home = replace(rights_plan.create(HOME, D(0)), reclaimed={LOST: D(left)})
         missing = whole(limit_of(10), [raised_item(NOW), home])

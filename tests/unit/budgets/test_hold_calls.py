@@ -277,7 +277,7 @@ async def test_two_extensions_at_once_leave_the_longer_one(other: int) -> None:
 async def test_a_hold_of_a_lost_region_is_resolved_by_its_expiry_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where the region was added again: its grants are of an account that is over."""
+    """Also where the region was added again: its grants are of a holder that is over."""
     async with held() as made:
 
         def is_over(_: Terms, region: str, epoch: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.budgets import hold_rules
 from ledger.budgets.hold_rules import SeparateCharge
-from ledger.budgets.rights import Account, Grant, GrantName, Rights
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights
 from ledger.budgets.rights_plan import TooFewRights
 from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.entry import entry_id
@@ -16,7 +16,7 @@ from ledger.core.errors import InvalidInput
 from ledger.store.conditions import holds as is_true
 from ledger.testing.clock import START
 
-HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1")
 D = Decimal
 KEY = ("key/42", "id")
 NOW = 1_000_000.0
@@ -128,7 +128,7 @@ def test_each_limit_of_a_hold_is_charged() -> None:
         hold_rules.charge_apart(hold_rules.settle(both, D(3)), {"": RIGHTS}, now=NOW)
 
 
-def test_a_hold_of_a_lost_account_is_charged_where_its_rights_are() -> None:
+def test_a_hold_of_a_lost_holder_is_charged_where_its_rights_are() -> None:
     """Whatever grant of that item has the same version: it is charged at once."""
     grants = {2: Grant(D(1), 0, 60, "me")}
     home = Rights(THERE, 6, D(10), grants=grants)

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from ledger.budgets.rights import Account, Rights, is_in_flight, rights_item
+from ledger.budgets.rights import Holder, Rights, is_in_flight, rights_item
 from ledger.core.entry import Item
 
-HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1")
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_what_was_sent_and_not_taken_up_is_in_flight(
     taker = Rights(THERE, 1, taken={HERE: Decimal(taken)} if taken else {})
     items = [rights_item(rights, "counter") for rights in (giver, taker)]
     assert is_in_flight(items, is_over=lambda _: False) is found
-    assert not is_in_flight(items, is_over=lambda account: account == THERE)
+    assert not is_in_flight(items, is_over=lambda holder: holder == THERE)
     assert not is_in_flight(items[1:], is_over=lambda _: False)
 
 
-def test_what_was_sent_to_an_account_without_an_item_is_in_flight() -> None:
+def test_what_was_sent_to_a_holder_without_an_item_is_in_flight() -> None:
     """Whoever fetched it crashed before the item was made."""
     items = [rights_item(Rights(HERE, 1, sent={THERE: Decimal(5)}), "counter")]
     assert is_in_flight(items, is_over=lambda _: False)

@@ -11,7 +11,7 @@ from support.budgets import access_to
 from ledger import Table
 from ledger.budgets import rights_plan
 from ledger.budgets.calendar import Window
-from ledger.budgets.rights import Account, rights_item
+from ledger.budgets.rights import Holder, rights_item
 from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.spend_request import Refused
@@ -22,7 +22,7 @@ from ledger.store.writes import Put
 from ledger.testing import MemoryGlobalTable
 
 EAST, WEST, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
-HERE, THERE, OTHER = Account(EAST), Account(WEST), Account(SOUTH)
+HERE, THERE, OTHER = Holder(EAST), Holder(WEST), Holder(SOUTH)
 
 
 class Live:
@@ -51,11 +51,11 @@ async def opened(how: str) -> AsyncIterator[tuple[MemoryGlobalTable, Table, Tabl
     world = MemoryGlobalTable([EAST, WEST, SOUTH], budgets={"key/*": {}})
     async with world.table(EAST) as east:
         await east.budget("key/42").create(100)
-    for account in (THERE, OTHER):
+    for holder in (THERE, OTHER):
         wanting = rights_plan.note_demand(
-            rights_plan.create(account, Decimal(0)), rate=Decimal(3), want=Decimal(30)
+            rights_plan.create(holder, Decimal(0)), rate=Decimal(3), want=Decimal(30)
         )
-        await world.store(account.region).write(Put(rights_item(wanting, "key/42")))
+        await world.store(holder.region).write(Put(rights_item(wanting, "key/42")))
     world.replicate()
     pending(world, how)
     async with world.table(EAST) as east, world.table(WEST) as west:

@@ -154,7 +154,7 @@ async def test_a_voided_hold_is_free_though_its_grant_is_left_to_be_closed_by_re
 async def granted(world: MemoryGlobalTable, allowance: Allowance) -> Decimal:
     """Return what a grant has, as its region shows it."""
     rights = await read_rights(world.store(EAST), "key/42")
-    return rights[allowance.name.account].grants[allowance.name.version].amount
+    return rights[allowance.name.holder].grants[allowance.name.version].amount
 
 
 async def test_an_amount_too_fine_for_the_limit_leaves_it_open() -> None:

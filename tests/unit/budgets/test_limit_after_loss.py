@@ -15,7 +15,7 @@ from ledger.budgets.calendar import Window
 from ledger.budgets.limit_changer import LimitChanger
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item, lower_window
 from ledger.budgets.region_access import RegionAccess
-from ledger.budgets.rights import Account, Rights, is_rights, rights_item, rights_of
+from ledger.budgets.rights import Holder, Rights, is_rights, rights_item, rights_of
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.rights_plan import create
 from ledger.budgets.rights_plan import raise_limit as raised_by
@@ -32,7 +32,7 @@ BUDGET = "key/42"
 
 def made(limit: int, revision: int = 1) -> BudgetLimit:
     """Return a limit as the lost home wrote it."""
-    return BudgetLimit(revision, (LimitStep.of(limit, {Account(HOME): 1}),))
+    return BudgetLimit(revision, (LimitStep.of(limit, {Holder(HOME): 1}),))
 
 
 class Remaining:
@@ -177,13 +177,13 @@ DAY = 2 * 86_400
 def with_raise(world: Remaining, limit: BudgetLimit) -> BudgetLimit:
     """Return the limit as the lost home wrote it with the raise."""
     at = Decimal(int(world.given_up_at.timestamp()))
-    steps = (LimitStep.of(int(limit.newest.limit) + 5, {Account(HOME): 1}),)
+    steps = (LimitStep.of(int(limit.newest.limit) + 5, {Holder(HOME): 1}),)
     return replace(limit, revision=2, steps=steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
 
 
 async def show_rights(world: Remaining, region: str, *, is_raised: bool, minted: int = 10) -> None:
     """Let a region show the lost home's rights, with the raise or before it."""
-    rights: Rights | None = create(Account(HOME), Decimal(minted))
+    rights: Rights | None = create(Holder(HOME), Decimal(minted))
     if rights is not None and is_raised:
         now = int(world.given_up_at.timestamp())
         rights = raised_by(rights, Decimal(5), RAISE, now=now)
@@ -205,7 +205,7 @@ async def test_a_raise_of_which_only_the_rights_arrived_is_in_the_limit(region: 
     found = await world.limit()
     assert found is not None
     assert (found.revision, found.raises) == (2, {RAISE: Decimal(5)})
-    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    assert Holder(WEST) not in await read_rights(world.stores[WEST], BUDGET)
     assert (await changer.lower_limit(BUDGET, 12, None)).target == 12
     assert (await changer.go_on(BUDGET)).target == 12
 
@@ -227,8 +227,8 @@ async def test_a_raise_of_which_only_the_limit_arrived_is_minted_once_all_is_rec
         assert [done.limit, done.target] == [15, 15]
     assert not await changer.is_torn(BUDGET)
     shown = await read_rights(world.stores[WEST], BUDGET)
-    assert shown[Account(WEST)].minted == 5
-    assert shown[Account(WEST)].raises == {RAISE: Decimal(5)}
+    assert shown[Holder(WEST)].minted == 5
+    assert shown[Holder(WEST)].raises == {RAISE: Decimal(5)}
 
 
 @pytest.mark.parametrize("later", [0, 5])
@@ -236,7 +236,7 @@ async def test_a_first_raise_of_which_only_the_rights_arrived_makes_the_limit(la
     """The repeat of the call that made the budget finds its raise, and what others added to it."""
     world = Remaining(home=None, other=None)
     now = int(world.given_up_at.timestamp())
-    rights = raised_by(create(Account(HOME), Decimal(0)), Decimal(10), "first", now=now)
+    rights = raised_by(create(Holder(HOME), Decimal(0)), Decimal(10), "first", now=now)
     if rights is not None and later:
         rights = raised_by(rights, Decimal(later), RAISE, now=now)
     assert rights is not None
@@ -250,7 +250,7 @@ async def test_a_first_raise_of_which_only_the_rights_arrived_makes_the_limit(la
     assert found.newest.limit == 10 + later
     assert found.raises["first"] == 10
     assert not await administrator.create(BUDGET, 10, raise_id="first")
-    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    assert Holder(WEST) not in await read_rights(world.stores[WEST], BUDGET)
 
 
 class Written(ForwardingStore):
@@ -313,7 +313,7 @@ def counter_of(window: str) -> str:
 
 async def rights_at(world: Remaining, window: str) -> Rights:
     """Return home's item, of the window that runs."""
-    return (await read_rights(world.stores[WEST], counter_of(window)))[Account(WEST)]
+    return (await read_rights(world.stores[WEST], counter_of(window)))[Holder(WEST)]
 
 
 async def _lowered_after_half_a_raise(
@@ -326,22 +326,22 @@ async def _lowered_after_half_a_raise(
     world = Remaining(window, home=made(10), other=None)
     raised = with_raise(world, made(10))
     if window != "none":
-        step = LimitStep.of(raised.newest.limit if is_made else 10, {Account(SOUTH): 1})
+        step = LimitStep.of(raised.newest.limit if is_made else 10, {Holder(SOUTH): 1})
         raised = replace(raised, steps=(step,))
     if not is_made:
         later = int((world.given_up_at - EPOCH).total_seconds()) + 30 * 86_400
-        step = LimitStep.of(15, {Account(HOME): 1}, since=later)
+        step = LimitStep.of(15, {Holder(HOME): 1}, since=later)
         raised = replace(raised, steps=(*raised.steps, step))
     world.shown["other"] = raised
     home = Written(world.stores[WEST])
     world.stores[WEST] = world.reached[WEST] = home
     changer = LimitChanger(await world.access())
     counter = counter_of(window)
-    spent = replace(create(Account(SOUTH), Decimal(10)), charged=Decimal(10))
+    spent = replace(create(Holder(SOUTH), Decimal(10)), charged=Decimal(10))
     for store in world.stores.values():
         if is_made:
             await store.write(Put(rights_item(spent, counter)))
-        await store.write(Put(rights_item(create(Account(WEST), Decimal(0)), counter)))
+        await store.write(Put(rights_item(create(Holder(WEST), Decimal(0)), counter)))
     world.clock.pass_by(DAY)
     await changer.go_on(BUDGET)
     if is_lowered:
@@ -371,11 +371,11 @@ async def test_a_raise_that_the_limit_does_not_know_yet_is_not_retired() -> None
         for year, month in ((2026, 11), (2027, 1))
     )
     lowered = lower_window(made(10), begins, Decimal(4))
-    lowered = replace(lowered, announced=LimitStep.of(4, {Account(WEST): 1}, since=since))
+    lowered = replace(lowered, announced=LimitStep.of(4, {Holder(WEST): 1}, since=since))
     world = Remaining("month", home=lowered, other=lowered)
     changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=True, minted=4)
-    again = replace(create(Account(WEST), Decimal(12)), reclaimed={Account(HOME): Decimal(9)})
+    again = replace(create(Holder(WEST), Decimal(12)), reclaimed={Holder(HOME): Decimal(9)})
     await world.stores[WEST].write(Put(rights_item(again, counter_of("month"))))
     done = await changer.go_on(BUDGET)
     assert [done.limit, done.target, done.is_lowered] == [9, 4, False]
@@ -397,7 +397,7 @@ async def test_a_raise_of_the_running_window_is_minted_too(
     world = Remaining(window="month", home=made(10), other=None)
     at = Decimal(int(world.given_up_at.timestamp()) - seconds_before)
     later = int(world.given_up_at.timestamp()) + 30 * 86_400
-    steps = (*made(10).steps, LimitStep.of(15, {Account(HOME): 1}, since=later))
+    steps = (*made(10).steps, LimitStep.of(15, {Holder(HOME): 1}, since=later))
     world.shown["other"] = BudgetLimit(2, steps, raises={RAISE: Decimal(5)}, raised={RAISE: at})
     changer = LimitChanger(await world.access())
     await changer.go_on(BUDGET, is_reclaimed=True)
@@ -425,7 +425,7 @@ async def test_a_raise_whose_rights_a_region_shows_is_not_minted_again(
         del world.reached[SOUTH]
     world.clock.pass_by(DAY)
     assert (await changer.go_on(BUDGET, is_reclaimed=True)).target == 15
-    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    assert Holder(WEST) not in await read_rights(world.stores[WEST], BUDGET)
 
 
 @pytest.mark.parametrize("region", [WEST, SOUTH])
@@ -440,7 +440,7 @@ async def test_a_budget_of_which_only_the_rights_arrived_is_made_without_minting
         await administrator.create(BUDGET, 10)
     assert await administrator.create(BUDGET, 15)
     assert not await administrator.create(BUDGET, 15)
-    assert Account(WEST) not in await read_rights(world.stores[WEST], BUDGET)
+    assert Holder(WEST) not in await read_rights(world.stores[WEST], BUDGET)
     done = await LimitChanger(await world.access()).raise_limit(BUDGET, 5, RAISE, None)
     assert [done.limit, done.target] == [15, 15]
 
@@ -468,7 +468,7 @@ async def test_a_lowering_of_which_only_the_limit_arrived_goes_on() -> None:
     world = Remaining(home=made(6, 2), other=made(6, 2))
     changer = LimitChanger(await world.access())
     await show_rights(world, WEST, is_raised=False)
-    home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
+    home = plan_of(Holder(WEST), Decimal(10), lost=Holder(HOME))
     await world.stores[WEST].write(Put(rights_item(home, BUDGET)))
     done = await changer.go_on(BUDGET)
     assert [done.limit, done.target] == [6, 6]
@@ -478,7 +478,7 @@ async def test_a_lowering_of_which_only_the_rights_arrived_is_in_the_limit() -> 
     """After the day: before it the limit may be that of a raise whose rights are on their way."""
     world = Remaining(home=made(10), other=made(10))
     changer = LimitChanger(await world.access())
-    rights = replace(create(Account(HOME), Decimal(10)), retired=Decimal(4), version=2)
+    rights = replace(create(Holder(HOME), Decimal(10)), retired=Decimal(4), version=2)
     await world.stores[SOUTH].write(Put(rights_item(rights, BUDGET)))
     for at, target in ((0, 10), (DAY, 6)):
         world.clock.pass_by(at)
@@ -490,11 +490,11 @@ async def test_a_reclaimed_share_that_nobody_saw_counts_in_a_windows_limit() -> 
     """Else the window is lowered by less than was asked for."""
     world = Remaining(window="month", home=made(10), other=made(10))
     changer = LimitChanger(await world.access())
-    home = plan_of(Account(WEST), Decimal(10), lost=Account(HOME))
+    home = plan_of(Holder(WEST), Decimal(10), lost=Holder(HOME))
     await world.stores[WEST].write(Put(rights_item(home, f"{BUDGET}@2026-11")))
     assert (await changer.lower_limit(BUDGET, 6, None)).limit == 6
     shown = await read_rights(world.stores[WEST], f"{BUDGET}@2026-11")
-    assert shown[Account(WEST)].available == 6
+    assert shown[Holder(WEST)].available == 6
 
 
 async def test_a_lowering_waits_for_what_others_have_of_a_half_that_never_arrived() -> None:
@@ -504,7 +504,7 @@ async def test_a_lowering_waits_for_what_others_have_of_a_half_that_never_arrive
     """
     world = Remaining(home=made(10), other=made(10))
     changer = LimitChanger(await world.access())
-    fetched = replace(create(Account(SOUTH), Decimal(0)), taken={Account(HOME): Decimal(4)})
+    fetched = replace(create(Holder(SOUTH), Decimal(0)), taken={Holder(HOME): Decimal(4)})
     for store in world.stores.values():
         await store.write(Put(rights_item(fetched, BUDGET)))
     for _ in range(2):
@@ -539,7 +539,7 @@ async def test_a_lowering_is_not_done_before_what_the_limit_names_is_reclaimed(
         assert not done.is_done
         assert done.unreclaimed == (HOME,)
     share = Decimal(0 if window == "none" else 10)
-    again = replace(create(Account(WEST), share), reclaimed={Account(HOME): share})
+    again = replace(create(Holder(WEST), share), reclaimed={Holder(HOME): share})
     await world.stores[WEST].write(Put(rights_item(again, counter_of(window))))
     done = await changer.lower_limit(BUDGET, 0, None)
     assert [done.limit, done.unreclaimed] == [0, ()]
@@ -573,7 +573,7 @@ async def test_what_a_reclaim_mints_of_a_lowered_window_is_retired(*, is_lowered
     changer = LimitChanger(await world.access())
     if is_lowered:
         await changer.lower_limit(BUDGET, 0, None)
-    again = replace(create(Account(WEST), Decimal(10)), reclaimed={Account(HOME): Decimal(10)})
+    again = replace(create(Holder(WEST), Decimal(10)), reclaimed={Holder(HOME): Decimal(10)})
     await world.stores[WEST].write(Put(rights_item(again, counter_of("month"))))
     done = await changer.go_on(BUDGET)
     left = 0 if is_lowered else 10
@@ -600,7 +600,7 @@ async def test_a_confirmation_stands_though_nothing_can_be_retired_now(
 async def test_a_window_goes_to_no_more_than_it_has() -> None:
     """Lowered to less than later windows have, and to more than its own limit, it keeps that."""
     since = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
-    limit = replace(made(10), announced=LimitStep.of(60, {Account(WEST): 1}, since=since))
+    limit = replace(made(10), announced=LimitStep.of(60, {Holder(WEST): 1}, since=since))
     world = Remaining("month", home=limit, other=limit)
     done = await LimitChanger(await world.access()).lower_limit(BUDGET, 50, None)
     assert [done.limit, done.target, done.later] == [10, 10, 50]
@@ -630,9 +630,9 @@ async def test_a_lowering_pays_what_a_region_owes() -> None:
     world = Remaining(home=None, other=None)
     access = await world.access()
     assert await BudgetAdministrator(access).create(BUDGET, 10)
-    west = replace(await rights_in(world, WEST), sent={Account(SOUTH): Decimal(10)}, version=2)
+    west = replace(await rights_in(world, WEST), sent={Holder(SOUTH): Decimal(10)}, version=2)
     await world.stores[WEST].write(Put(rights_item(west, BUDGET)))
-    south = replace(create(Account(SOUTH), Decimal(0)), taken={Account(WEST): Decimal(10)})
+    south = replace(create(Holder(SOUTH), Decimal(0)), taken={Holder(WEST): Decimal(10)})
     world.reached[WEST] = world.stores[WEST]
     owing = replace(west, charged=Decimal(3), version=3)
     await world.stores[WEST].write(Put(rights_item(owing, BUDGET)))
@@ -649,7 +649,7 @@ async def test_home_pays_what_another_region_owes() -> None:
     world = Remaining(home=None, other=None)
     access = await world.access()
     assert await BudgetAdministrator(access).create(BUDGET, 10)
-    owing = replace(create(Account(SOUTH), Decimal(0)), charged=Decimal(3))
+    owing = replace(create(Holder(SOUTH), Decimal(0)), charged=Decimal(3))
     for store in world.stores.values():
         await store.write(Put(rights_item(owing, BUDGET)))
     done = await LimitChanger(access).lower_limit(BUDGET, 10, None)
@@ -660,23 +660,23 @@ async def test_home_pays_what_another_region_owes() -> None:
 
 async def rights_in(world: Remaining, region: str, counter: str = BUDGET) -> Rights:
     """Return a region's own item, as it shows it."""
-    return (await read_rights(world.stores[region], counter))[Account(region)]
+    return (await read_rights(world.stores[region], counter))[Holder(region)]
 
 
 async def _reclaimed_at_home(world: Remaining, *, owed: Decimal) -> None:
     """Write what a reclaim leaves of a region that had spent, or given, more than it had."""
     items = await read_rights(world.stores[WEST], BUDGET)
-    home = items.get(Account(WEST), Rights(Account(WEST)))
+    home = items.get(Holder(WEST), Rights(Holder(WEST)))
     again = replace(
         home,
         version=home.version + 1,
         charged=owed,
-        cut={Account(HOME): Decimal(0)},
-        reclaimed={Account(HOME): owed.copy_negate()},
+        cut={Holder(HOME): Decimal(0)},
+        reclaimed={Holder(HOME): owed.copy_negate()},
     )
     await world.stores[WEST].write(Put(rights_item(again, BUDGET)))
 
 
-def plan_of(account: Account, amount: Decimal, *, lost: Account) -> Rights:
-    """Return the item of an account that has minted again what a lost one had."""
-    return replace(create(account, amount), reclaimed={lost: amount}, cut={lost: Decimal(0)})
+def plan_of(holder: Holder, amount: Decimal, *, lost: Holder) -> Rights:
+    """Return the item of a holder that has minted again what a lost one had."""
+    return replace(create(holder, amount), reclaimed={lost: amount}, cut={lost: Decimal(0)})

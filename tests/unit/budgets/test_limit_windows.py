@@ -12,11 +12,11 @@ from support.strategies import decimals
 
 from ledger.budgets import limit_windows
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, LimitUndecided
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.core.amounts import total_wide
 from ledger.core.errors import DamagedItem, InvalidInput, StateConflict
 
-A, B = Account("us-east-1"), Account("eu-west-1")
+A, B = Holder("us-east-1"), Holder("eu-west-1")
 FIRST = LimitStep.of(10, {A: 1, B: 1})
 NEXT = LimitStep.of(20, {A: 3, B: 1}, since=1000)
 LIMIT = BudgetLimit(0, (FIRST,))
@@ -48,7 +48,7 @@ def test_the_last_windows_that_were_lowered_are_remembered() -> None:
 )
 def test_shares_add_up_to_the_limit(limit: Decimal, weights: list[int]) -> None:
     """Exactly, whatever the weights."""
-    shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
+    shared = {Holder(f"region-{number}"): weight for number, weight in enumerate(weights)}
     assert total_wide(LimitStep.of(limit, shared).shares.values()) == limit
 
 
@@ -57,13 +57,11 @@ def test_of_a_whole_limit_the_shares_are_whole() -> None:
     step = LimitStep.of(10, {A: 2, B: 1})
     assert step.share_of(A) == 6
     assert step.share_of(B) == 4
-    assert step.share_of(Account("x")) == 0
+    assert step.share_of(Holder("x")) == 0
 
 
 @pytest.mark.parametrize(("limit", "weights"), [(-1, {A: 1}), (5, {}), (5, {A: 0})])
-def test_a_limit_that_nobody_could_share_is_refused(
-    limit: int, weights: dict[Account, int]
-) -> None:
+def test_a_limit_that_nobody_could_share_is_refused(limit: int, weights: dict[Holder, int]) -> None:
     """It is 0 or more, and somebody has a share."""
     with pytest.raises(InvalidInput, match=r"0 or more"):
         LimitStep.of(limit, weights)
@@ -181,8 +179,8 @@ def test_a_limit_that_cannot_be_read_whole_is_damaged(change: dict[str, Any]) ->
 def test_another_limit_is_shared_in_the_same_proportion(
     before: Decimal, after: Decimal, weights: list[int]
 ) -> None:
-    """Exactly; in equal parts where there are other accounts by now."""
-    shared = {Account(f"region-{number}"): weight for number, weight in enumerate(weights)}
+    """Exactly; in equal parts where there are other holders by now."""
+    shared = {Holder(f"region-{number}"): weight for number, weight in enumerate(weights)}
     step = LimitStep.of(before, shared).like(after, shared, since=7)
     assert total_wide(step.shares.values()) == after
     assert step.since == 7

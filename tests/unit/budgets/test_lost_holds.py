@@ -14,8 +14,8 @@ from support.past_budgets import (
     ZERO,
     Event,
     Past,
-    accounts_of,
     applied,
+    holders_of,
     reclaimed,
 )
 
@@ -30,7 +30,7 @@ from ledger.budgets.spend_record import SpendRecord
 from ledger.core.amounts import EXACT
 from ledger.testing import MemoryGlobalTable
 
-ACCOUNTS = (AT_HOME, AT_SOUTH, AT_WEST)
+HOLDERS = (AT_HOME, AT_SOUTH, AT_WEST)
 HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
 
 
@@ -55,13 +55,13 @@ def test_what_is_minted_again_and_what_was_spent_come_to_the_limit(
     past = Past()
     for event in events:
         past.happens(event[0], event[1], Decimal(event[2]), event[3])
-    gone = ACCOUNTS[place]
-    items = {versions[0].account: versions[-1] for versions in past.items}
-    versions = past.items[[each[0].account for each in past.items].index(gone)]
+    gone = HOLDERS[place]
+    items = {versions[0].holder: versions[-1] for versions in past.items}
+    versions = past.items[[each[0].holder for each in past.items].index(gone)]
     items[gone] = versions[max(0, len(versions) - 1 - back)]
     spends: list[SpendRecord] = []
     for number, written in enumerate(past.entries):
-        missing = late[number] if number < len(late) and gone in accounts_of(written[0]) else 0
+        missing = late[number] if number < len(late) and gone in holders_of(written[0]) else 0
         spends += written[: len(written) - missing][-1:]
     total = EXACT.add(reclaimed(items, spends, gone), applied(spends, gone))
     assert total <= LIMIT
@@ -106,7 +106,7 @@ def test_what_another_resolves_is_held_no_more(amount: int) -> None:
 
 
 def test_what_was_let_through_was_never_held() -> None:
-    """Its hold names no grant: an account is charged for it once, apart."""
+    """Its hold names no grant: a holder is charged for it once, apart."""
     hold = SpendRecord("1", Decimal(3), (GrantName(AT_WEST, 2),), hold=9)
     item = replace(rights_plan.create(AT_WEST, Decimal(10)), version=2, held=Decimal(3))
     for version, held in ((2, 0), (0, 3)):
@@ -162,7 +162,7 @@ async def test_a_grant_that_is_closed_by_reading_says_it_too() -> None:
     assert rights.grants == {}
 
 
-def test_what_was_spent_in_a_reclaimed_account_is_what_it_had_and_was_not_minted() -> None:
+def test_what_was_spent_in_a_reclaimed_holder_is_what_it_had_and_was_not_minted() -> None:
     """With a hold that was open, and charged, before the loss: it is in neither twice."""
     gone = replace(rights_plan.create(AT_WEST, Decimal(60)), charged=Decimal(7), held=Decimal(7))
     home = replace(

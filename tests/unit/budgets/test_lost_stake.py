@@ -6,11 +6,11 @@ from decimal import Decimal
 import pytest
 
 from ledger.budgets import lost_stake, rights_plan
-from ledger.budgets.rights import Account, Grant, GrantName, Rights
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.errors import InvalidInput
 
-LOST, HERE, THERE = Account("us-east-1"), Account("eu-west-1"), Account("ap-south-1")
+LOST, HERE, THERE = Holder("us-east-1"), Holder("eu-west-1"), Holder("ap-south-1")
 D = Decimal
 BASE = Rights(
     LOST,
@@ -49,7 +49,7 @@ def test_what_nobody_who_remains_has_spent_is_minted_again() -> None:
 
 @pytest.mark.parametrize(("reclaimed", "is_again"), [({HERE: D(1)}, True), ({}, False)])
 def test_what_was_minted_in_an_item_that_is_lost_since_is_minted_with_that(
-    reclaimed: dict[Account, Decimal], *, is_again: bool
+    reclaimed: dict[Holder, Decimal], *, is_again: bool
 ) -> None:
     """Not before: until then it is nobody's."""
     shown = {
@@ -65,7 +65,7 @@ def test_each_remaining_item_must_have_cut_it_off() -> None:
         lost_stake.stake_of(BASE, [replace(CUT, cut={})], [])
 
 
-def test_who_cut_an_account_off_takes_nothing_up_any_more() -> None:
+def test_who_cut_a_holder_off_takes_nothing_up_any_more() -> None:
     """What had been taken stays on record."""
     before = replace(CUT, cut={})
     assert rights_plan.take_up(before, BASE) is not None
@@ -135,6 +135,6 @@ def test_rights_are_minted_again_once() -> None:
 
 def test_what_an_item_of_a_later_epoch_was_charged_is_not_charged_to_the_lost_one() -> None:
     """The region was added again: its new item was charged for what the lost one let through."""
-    by = GrantName(Account(LOST.region, 2), 10)
+    by = GrantName(Holder(LOST.region, 2), 10)
     through = replace(_spend(0), resolved="charged", adjusted=(by,))
     assert lost_stake.stake_of(BASE, [CUT], [through]).entries == 0

@@ -34,7 +34,7 @@ from ledger.budgets.reclaim import (
     reclaim_lost,
     stakes_of,
 )
-from ledger.budgets.rights import Account, GrantName, Rights, rights_item, rights_of
+from ledger.budgets.rights import GrantName, Holder, Rights, rights_item, rights_of
 from ledger.budgets.rights_plan import create, send, take_up
 from ledger.budgets.rolling_limits import LASTING, roll_forward
 from ledger.budgets.spend_record import SpendRecord
@@ -49,7 +49,7 @@ from ledger.testing.clock import START
 SENT = 30
 
 
-def sent(rights: Rights, to: Account, amount: int) -> Rights:
+def sent(rights: Rights, to: Holder, amount: int) -> Rights:
     """Return rights after an amount was sent."""
     found = send(rights, to, Decimal(amount))
     assert isinstance(found, Rights)
@@ -111,7 +111,7 @@ async def reclaimed(world: World, regions: RegionViews, **options: Any) -> list[
 
 def spendable(world: World) -> int:
     """Return what home and west may still grant, with what they show as spent."""
-    items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
+    items = [shown_rights(world.regions, holder) for holder in (AT_HOME, AT_WEST)]
     entries = world.shown(HOME).entries.values()
     return sum(int(item.available) for item in items) - sum(map(int, entries))
 
@@ -137,14 +137,14 @@ async def test_what_a_lost_region_had_is_minted_again_once() -> None:
     assert before.reclaimed == {AT_SOUTH: Decimal(26)}
 
 
-async def test_an_account_that_nobody_ever_saw_had_what_was_sent_to_it() -> None:
+async def test_a_holder_that_nobody_ever_saw_had_what_was_sent_to_it() -> None:
     """Its item never arrived; nor did its entries."""
     world = world_of(arrived=False)
     assert await reclaimed(world, remaining(world)) == [SENT]
     assert spendable(world) == 100
 
 
-async def test_an_account_that_only_entries_name_owes_what_they_spent() -> None:
+async def test_a_holder_that_only_entries_name_owes_what_they_spent() -> None:
     """Of two regions that were lost: what the other had sent it nobody shows either."""
     world = World()
     put_rights(world.regions, granted(AT_HOME, at=START))
@@ -159,7 +159,7 @@ async def test_an_account_that_only_entries_name_owes_what_they_spent() -> None:
     assert await is_all_reclaimed(regions, "counter", spends, None)
 
 
-async def test_an_account_that_was_taken_from_owes_what_it_is_not_shown_to_have() -> None:
+async def test_a_holder_that_was_taken_from_owes_what_it_is_not_shown_to_have() -> None:
     """Its item never arrived: what it had is minted by the half of a change that did."""
     world = World()
     put_rights(world.regions, changed(granted(AT_HOME, at=START), taken={AT_SOUTH: Decimal(75)}))
@@ -224,8 +224,8 @@ async def test_all_regions_show_the_newest_item_of_a_lost_one_in_the_end(knows: 
 async def test_nothing_is_minted_before_every_region_shows_the_lost_item(knows: str) -> None:
     """Every region shows the cut, and one alone the newest item of the lost region."""
     world = world_of()
-    for account in (AT_HOME, AT_WEST):
-        put_rights(world.regions, cut(shown_rights(world.regions, account), AT_SOUTH))
+    for holder in (AT_HOME, AT_WEST):
+        put_rights(world.regions, cut(shown_rights(world.regions, holder), AT_SOUTH))
     world.regions.deliver()
     world.regions.heal()
     world.regions.pause(SOUTH, WEST if knows == HOME else HOME)
@@ -287,11 +287,11 @@ async def test_a_region_that_the_contract_does_not_know_is_no_lost_one() -> None
 
 
 async def test_a_region_that_was_added_again_is_reclaimed_all_the_same() -> None:
-    """Its account of before is lost, its new one and the rights in it are not."""
+    """Its holder of before is lost, its new one and the rights in it are not."""
     world = world_of()
     world.regions.heal()
     world.regions.deliver()
-    again = Account(SOUTH, 2)
+    again = Holder(SOUTH, 2)
     put_rights(world.regions, granted(again, at=START, minted=0))
     world.regions.deliver()
     regions = remaining(world, regions=(HOME, WEST, SOUTH))
@@ -367,7 +367,7 @@ async def test_a_hold_of_another_region_that_is_resolved_just_now_is_not_waited_
     assert await reclaimed(world, remaining(world)) == [SENT - 4]
 
 
-async def test_a_hold_of_other_accounts_is_not_waited_for() -> None:
+async def test_a_hold_of_other_holders_is_not_waited_for() -> None:
     """Of a region that is lost, too, it is resolved before that one is reclaimed."""
     world = world_of()
     hold = SpendRecord("id", Decimal(5), (GrantName(AT_WEST, 2),), hold=1)
@@ -395,16 +395,16 @@ async def test_an_item_that_its_region_writes_meanwhile_is_read_again() -> None:
     assert shown_rights(world.regions, AT_HOME).cut == {AT_SOUTH: Decimal(0)}
 
 
-def cut(rights: Rights, lost: Account) -> Rights:
-    """Return rights that have cut an account off."""
+def cut(rights: Rights, lost: Holder) -> Rights:
+    """Return rights that have cut a holder off."""
     found = cut_off(rights, lost)
     assert found is not None
     return found
 
 
 def minted_for(rights: Rights, lost: Rights, others: Iterable[Rights]) -> Rights:
-    """Return rights in which what a lost account had is minted again."""
-    found = mint_again(rights, lost.account, stake_of(lost, others, ()).amount)
+    """Return rights in which what a lost holder had is minted again."""
+    found = mint_again(rights, lost.holder, stake_of(lost, others, ()).amount)
     assert found is not None
     return found
 
@@ -424,8 +424,8 @@ def moved_about() -> tuple[Rights, Rights, Rights]:
         pytest.param(
             lambda home, west, south: (
                 home,
-                replace(south, account=AT_WEST, sent={AT_SOUTH: Decimal(8)}),
-                replace(west, account=AT_SOUTH, taken={AT_WEST: Decimal(5)}),
+                replace(south, holder=AT_WEST, sent={AT_SOUTH: Decimal(8)}),
+                replace(west, holder=AT_SOUTH, taken={AT_WEST: Decimal(5)}),
             ),
             id="from the one lost later",
         ),
@@ -539,7 +539,7 @@ async def test_regions_of_which_each_owes_in_one_epoch_do_not_wait_for_each_othe
     world = World()
     put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
     for region, rest in ((HOME, 5), (SOUTH, 2)):
-        first, second = Account(region), Account(region, 2)
+        first, second = Holder(region), Holder(region, 2)
         put_rights(world.regions, granted(first, at=START, minted=50))
         put_rights(world.regions, replace(create(second, Decimal(0)), charged=Decimal(rest)))
     world.regions.deliver()
@@ -555,22 +555,22 @@ async def test_regions_of_which_each_owes_in_one_epoch_do_not_wait_for_each_othe
 
 
 async def reclaimed_of_two(
-    left: dict[Account, int], *, lost: tuple[str, ...] = (HOME, SOUTH), **options: Any
-) -> dict[Account, int]:
+    left: dict[Holder, int], *, lost: tuple[str, ...] = (HOME, SOUTH), **options: Any
+) -> dict[Holder, int]:
     """Reclaim home, of which other regions are gone; return what was minted at west.
 
-    Of 20 that each account had it has so much left, below 0 if it spent more.
+    Of 20 that each holder had it has so much left, below 0 if it spent more.
     """
     world = World()
     put_rights(world.regions, granted(AT_WEST, at=START, minted=0))
-    for account, amount in left.items():
-        had = replace(create(account, Decimal(20)), charged=Decimal(20 - amount))
+    for holder, amount in left.items():
+        had = replace(create(holder, Decimal(20)), charged=Decimal(20 - amount))
         world.regions.put(WEST, rights_item(had, "counter"))
     world.regions.deliver()
     regions = remaining(world, home=WEST, regions=(WEST,), lost=lost, generation=3)
     alone = replace(regions, stores={WEST: regions.stores[WEST]})
     found = await reclaim_lost(alone, HOME, "counter", **options)
-    return {account: int(minted.amount) for account, minted in found.items()}
+    return {holder: int(minted.amount) for holder, minted in found.items()}
 
 
 @pytest.mark.parametrize(("home", "south"), [(-5, -7), (0, -7), (9, 0)])
@@ -583,8 +583,8 @@ async def test_a_region_waits_for_no_other_unless_it_had_something_and_that_owes
 
 
 async def test_what_a_region_owed_before_it_was_added_again_is_reclaimed_with_the_rest() -> None:
-    """It was lost twice: both accounts are minted at once, while no other region owes."""
-    again = Account(HOME, 2)
+    """It was lost twice: both holders are minted at once, while no other region owes."""
+    again = Holder(HOME, 2)
     left = {AT_HOME: -7, again: 9}
     lost = (HOME, HOME, SOUTH)
     assert await reclaimed_of_two(left, lost=lost) == {AT_HOME: -7, again: 9}
@@ -610,7 +610,7 @@ async def test_what_came_from_a_region_that_left_is_minted_for_that() -> None:
     """What moved between regions that are gone is in neither stake."""
     world = World()
     put_rights(world.regions, granted(AT_HOME, at=START))
-    left = Account("sa-east-1")
+    left = Holder("sa-east-1")
     gone = sent(create(left, Decimal(9)), AT_SOUTH, 9)
     put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
     world.regions.put(HOME, rights_item(gone, "counter"))
@@ -678,7 +678,7 @@ async def test_of_two_calls_one_mints_whatever_item_is_made_in_between(
         assert await reclaimed(world, regions, shares=shares) == [30]
         go_on.set()
     world.regions.deliver()
-    items = [shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST)]
+    items = [shown_rights(world.regions, holder) for holder in (AT_HOME, AT_WEST)]
     assert sum(int(item.minted) for item in items) == 100
     assert [AT_SOUTH in item.reclaimed for item in items] == [True, False]
 
@@ -758,7 +758,7 @@ async def test_all_is_reclaimed_once_every_lost_region_is() -> None:
 
 
 @pytest.mark.parametrize("knows", [AT_SOUTH, None])
-async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one(knows: Account | None) -> None:
+async def test_of_a_rolling_limit_home_s_item_is_made_a_rolling_one(knows: Holder | None) -> None:
     """Else what is charged to it never comes back: no item may be there that says so."""
     world = World()
     if knows is not None:
@@ -834,7 +834,7 @@ async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once(
     world = World()
     again = "sa-east-1"
     put_rights(world.regions, granted(AT_HOME, at=START))
-    gone = sent(create(Account(again), Decimal(9)), AT_SOUTH, 9)
+    gone = sent(create(Holder(again), Decimal(9)), AT_SOUTH, 9)
     put_rights(world.regions, took(granted(AT_SOUTH, at=START, minted=0), gone))
     world.regions.put(HOME, rights_item(gone, "counter"))
     world.regions.deliver()
@@ -843,7 +843,7 @@ async def test_what_came_from_a_region_that_left_and_was_lost_later_counts_once(
         **await stakes_of(regions, SOUTH, "counter"),
         **await stakes_of(regions, again, "counter"),
     }
-    assert {account: int(stake.amount) for account, stake in found.items()} == {
+    assert {holder: int(stake.amount) for holder, stake in found.items()} == {
         AT_SOUTH: 0,
-        gone.account: 9,
+        gone.holder: 9,
     }

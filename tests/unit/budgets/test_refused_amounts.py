@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Hold, Table
 from ledger.budgets import rights_plan
-from ledger.budgets.rights import Account, rights_item
+from ledger.budgets.rights import Holder, rights_item
 from ledger.budgets.rights_items import read_budget
 from ledger.budgets.spend_request import Granted, Refused
 from ledger.core.errors import AmountOverflow, InvalidCounter, InvalidInput, NotSent
@@ -160,7 +160,7 @@ async def test_what_a_region_that_is_gone_had_is_not_elsewhere() -> None:
     world = MemoryGlobalTable(["us-east-1", "eu-west-1"], budgets={"key/*": {}})
     async with world.table() as table:
         await table.budget("key/42").create(10)
-        gone = rights_plan.create(Account("ap-southeast-2"), Decimal(50))
+        gone = rights_plan.create(Holder("ap-southeast-2"), Decimal(50))
         await world.store("us-east-1").write(Put(rights_item(gone, "key/42")))
         world.replicate()
         hold = await table.budget("key/42").hold(2, expires=7_200)

@@ -27,7 +27,7 @@ from ledger.budgets import hold_rules, rights_plan
 from ledger.budgets.grant_closing import RegionViews
 from ledger.budgets.restore import RestoreView, look, restore_budget
 from ledger.budgets.restore_plan import RestoredEntries, counted_item, plan_restore, takers
-from ledger.budgets.rights import Account, GrantName, LateCharge, Rights
+from ledger.budgets.rights import GrantName, Holder, LateCharge, Rights
 from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.amounts import EXACT, total_wide
 from ledger.core.contract import Terms
@@ -38,15 +38,13 @@ from ledger.store.writes import Rejected
 from ledger.testing.clock import START
 
 
-async def count(
-    world: World, made: dict[Account, Rights | None] | None = None
-) -> dict[Account, int]:
-    """Count the budget anew; return what was charged, by account, where anything was changed."""
+async def count(world: World, made: dict[Holder, Rights | None] | None = None) -> dict[Holder, int]:
+    """Count the budget anew; return what was charged, by holder, where anything was changed."""
     regions = regions_of(world)
     looked = await look(regions, None)
     found = await restore_budget(regions, "counter", looked.entries, made or {})
     world.regions.deliver()
-    return {account: int(done.charged) for account, done in found.items()}
+    return {holder: int(done.charged) for holder, done in found.items()}
 
 
 def restored(*, west: Rights | None = None) -> World:
@@ -63,9 +61,9 @@ async def test_what_was_spent_under_later_grants_is_charged_once() -> None:
     world = restored()
     west = shown_rights(world.regions, AT_WEST)
     names = (AT_WEST, west.version + 1), (AT_WEST, west.version + 4), (AT_HOME, 2)
-    for number, (account, version) in enumerate(names, start=3):
+    for number, (holder, version) in enumerate(names, start=3):
         at = START + timedelta(seconds=number)
-        world.regions.put(WEST, spend_item(number, GrantName(account, version), at=at))
+        world.regions.put(WEST, spend_item(number, GrantName(holder, version), at=at))
     world.regions.deliver()
     assert await count(world) == {AT_WEST: 7}
     after = shown_rights(world.regions, AT_WEST)
@@ -97,13 +95,13 @@ async def test_a_bundle_is_charged_to_each_budget_that_it_names() -> None:
 async def test_an_entry_that_two_regions_made_at_once_counts_under_either_grant() -> None:
     """By one key: each shows its own until replication decides, and either may stay."""
     world = restored()
-    for region, account in ((HOME, AT_HOME), (WEST, AT_WEST)):
-        world.regions.put(region, spend_item(3, GrantName(account, 9), at=START))
+    for region, holder in ((HOME, AT_HOME), (WEST, AT_WEST)):
+        world.regions.put(region, spend_item(3, GrantName(holder, 9), at=START))
     spends = (await look(regions_of(world), None)).entries.spends
-    assert {name.account for spend in spends for name in spend.grants} == {AT_HOME, AT_WEST}
+    assert {name.holder for spend in spends for name in spend.grants} == {AT_HOME, AT_WEST}
 
 
-async def test_an_account_without_an_item_makes_it() -> None:
+async def test_a_holder_without_an_item_makes_it() -> None:
     """With its share of the window, less what was spent of it."""
     world = restored()
     world.regions.put(HOME, spend_item(6, GrantName(AT_SOUTH, 2), at=START))
@@ -133,7 +131,7 @@ async def test_one_that_is_not_decided_and_not_spent_of_waits_for_nothing() -> N
     assert await count(restored(), {AT_SOUTH: None}) == {}
 
 
-async def test_an_account_that_nothing_but_entries_name_is_counted() -> None:
+async def test_a_holder_that_nothing_but_entries_name_is_counted() -> None:
     """As one of a region that is written no more; what it had was another's."""
     world = restored()
     world.regions.put(HOME, spend_item(6, GrantName(AT_SOUTH, 2), at=START))
@@ -177,7 +175,7 @@ async def test_what_was_taken_and_is_shown_nowhere_is_not_free_elsewhere() -> No
     world.regions.deliver()
     found = await count(world)
     assert found == {AT_HOME: 0, AT_WEST: 80}
-    home, west = (shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST))
+    home, west = (shown_rights(world.regions, holder) for holder in (AT_HOME, AT_WEST))
     assert [home.sent, west.taken] == [{AT_WEST: Decimal(30)}, {AT_HOME: Decimal(30)}]
     assert [home.available, west.available] == [60, 0]
     assert await count(world) == {}
@@ -202,7 +200,7 @@ async def test_a_count_that_ends_between_two_items_is_finished_by_the_next(
     world.regions.deliver()
     assert shown_rights(world.regions, AT_HOME).sent == {AT_WEST: Decimal(30)}
     assert await count(world) == {AT_WEST: 80}
-    home, west = (shown_rights(world.regions, account) for account in (AT_HOME, AT_WEST))
+    home, west = (shown_rights(world.regions, holder) for holder in (AT_HOME, AT_WEST))
     assert [home.available, west.available] == [60, 0]
 
 
@@ -269,7 +267,7 @@ async def test_what_a_lost_region_alone_spent_is_no_budget_to_be_counted(
     world = World()
     world.regions.put(WEST, spend_item(5, GrantName(AT_SOUTH, 9), at=START))
     world.regions.deliver()
-    monkeypatch.setattr(RegionViews, "keeps", lambda _, account: account != AT_SOUTH)
+    monkeypatch.setattr(RegionViews, "keeps", lambda _, holder: holder != AT_SOUTH)
     assert await look(regions_of(world), None) == RestoreView([], [], RestoredEntries([], []))
 
 
@@ -338,13 +336,13 @@ def test_what_a_third_sent_is_taken_up_to_be_sent_on() -> None:
     assert west_after.taken == {AT_SOUTH: 20}
 
 
-def test_nothing_moves_to_or_from_an_account_that_was_cut_off() -> None:
+def test_nothing_moves_to_or_from_a_holder_that_was_cut_off() -> None:
     """It was lost: a reclaim has counted it."""
     west, spends = owing(80, is_known=False)
     home = rights_plan.create(AT_HOME, Decimal(100))
     cut = replace(home, cut={AT_WEST: ZERO})
     assert [
-        one.account
+        one.holder
         for one in plan_restore(
             {AT_HOME: cut, AT_WEST: west}, RestoredEntries(spends), {}, "b", 0.0
         )
@@ -355,7 +353,7 @@ def test_nothing_moves_to_or_from_an_account_that_was_cut_off() -> None:
     assert after.taken == {}
 
 
-async def test_an_account_of_which_others_took_is_made() -> None:
+async def test_a_holder_of_which_others_took_is_made() -> None:
     """It has no item, and nothing was spent of it: it has sent what it does not show."""
     world = restored()
     put_rights(
@@ -396,7 +394,7 @@ async def test_the_item_of_a_lost_region_is_left_to_its_reclaim(
     home = changed(shown_rights(world.regions, AT_HOME), taken={AT_SOUTH: Decimal(5)})
     put_rights(world.regions, home)
     world.regions.deliver()
-    monkeypatch.setattr(RegionViews, "keeps", lambda _, account: account != AT_SOUTH)
+    monkeypatch.setattr(RegionViews, "keeps", lambda _, holder: holder != AT_SOUTH)
     assert await count(world) == {}
 
 
@@ -489,12 +487,12 @@ def test_nothing_is_written_of_who_has_nothing_to_send() -> None:
     """It is as it was."""
     west, spends = owing(80, is_known=False)
     items = {AT_HOME: rights_plan.create(AT_HOME, ZERO), AT_WEST: west}
-    assert [one.account for one in plan_restore(items, RestoredEntries(spends), {}, "b", 0.0)] == [
+    assert [one.holder for one in plan_restore(items, RestoredEntries(spends), {}, "b", 0.0)] == [
         AT_WEST
     ]
 
 
-def test_an_account_without_an_item_is_charged_what_another_s_hold_came_to_more() -> None:
+def test_a_holder_without_an_item_is_charged_what_another_s_hold_came_to_more() -> None:
     """What was held is charged under the other's grant."""
     there, here = GrantName(AT_WEST, 2, "b"), GrantName(AT_HOME, 1, "b")
     settled = SpendRecord("id", Decimal(8), (there,), 1, "settled", (here,), Decimal(5))
@@ -590,9 +588,9 @@ async def test_what_home_was_charged_for_a_region_that_is_gone_is_taken_back(
     gone = spend_item(6, GrantName(AT_SOUTH, 2), at=START, hold=9_999_999_999)
     world.regions.put(WEST, gone)
     world.regions.deliver()
-    monkeypatch.setattr(RegionViews, "keeps", lambda _, account: account != AT_SOUTH)
+    monkeypatch.setattr(RegionViews, "keeps", lambda _, holder: holder != AT_SOUTH)
     [hold] = (await look(regions_of(world), None)).entries.reopened
-    assert hold.grants[0].account == AT_SOUTH
+    assert hold.grants[0].holder == AT_SOUTH
 
 
 async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() -> None:
@@ -634,18 +632,18 @@ def test_whatever_items_were_restored_what_is_left_is_left(
     for place, kind, amount, beside in events:
         past.happens(place, kind, Decimal(amount), beside)
     shown = {
-        versions[0].account: versions[max(0, len(versions) - 1 - n)]
+        versions[0].holder: versions[max(0, len(versions) - 1 - n)]
         for versions, n in zip(past.items, back, strict=True)
     }
     spends = [
         versions[0 if place in open_still else -1] for place, versions in enumerate(past.entries)
     ]
     for item in counted(shown, spends)[:written]:
-        shown[item.account] = item
+        shown[item.holder] = item
     for item in counted(shown, spends):
-        shown[item.account] = item
+        shown[item.holder] = item
     assert counted(shown, spends) == []
-    left = {account: closed(item, spends).available for account, item in shown.items()}
+    left = {holder: closed(item, spends).available for holder, item in shown.items()}
     under_way = total_wide(
         EXACT.subtract(item.sent.get(taker, ZERO), other.taken.get(giver, ZERO))
         for giver, item in shown.items()
@@ -656,16 +654,16 @@ def test_whatever_items_were_restored_what_is_left_is_left(
     assert under_way >= 0
     for gone in shown:  # after the restore
         assert EXACT.add(reclaimed(shown, spends, gone), applied(spends, gone)) == LIMIT
-    for account, free in left.items():
-        item = shown[account]
+    for holder, free in left.items():
+        item = shown[holder]
         arriving = [
-            EXACT.subtract(other.sent.get(account, ZERO), item.taken.get(giver, ZERO))
+            EXACT.subtract(other.sent.get(holder, ZERO), item.taken.get(giver, ZERO))
             for giver, other in shown.items()
         ]
         assert total_wide((free, *arriving)) >= 0
 
 
-def counted(shown: dict[Account, Rights], spends: list[SpendRecord]) -> list[Rights]:
+def counted(shown: dict[Holder, Rights], spends: list[SpendRecord]) -> list[Rights]:
     """Return what a count changes of these items."""
     noted = {entry for item in shown.values() for entry in item.resolved}
     reopened = [spend for spend in spends if spend.is_open_hold and spend.id in noted]

@@ -15,9 +15,9 @@ from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.rights import (
     RESOLVED_KEPT,
     RESOLVED_SECONDS,
-    Account,
     Grant,
     GrantName,
+    Holder,
     LateCharge,
     Rights,
     noted,
@@ -31,13 +31,13 @@ from ledger.core.capacity import item_size
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidAmount, InvalidInput
 from ledger.store.conditions import Absent, Equals
 
-HERE, THERE = Account("us-east-1"), Account("eu-west-1", 2, 3)
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1", 2, 3)
 COUNTER = "key/42"
 
 amounts = decimals(0, 10**9, places=6)
 signed = decimals(-(10**9), 10**9, places=6)
-accounts = st.builds(
-    Account,
+holders = st.builds(
+    Holder,
     st.sampled_from(["us-east-1", "eu-west-1", "ap-south-1"]),
     st.integers(1, 9),
     st.integers(0, 9),
@@ -54,22 +54,22 @@ def _sums(keys: st.SearchStrategy[Any], values: Any = amounts) -> st.SearchStrat
 differences = st.builds(LateCharge, signed.filter(bool), times)
 items = st.builds(
     Rights,
-    accounts,
+    holders,
     versions,
     minted=amounts,
     retired=amounts,
     charged=signed,
-    sent=_sums(accounts),
-    taken=_sums(accounts),
+    sent=_sums(holders),
+    taken=_sums(holders),
     grants=st.dictionaries(versions, grants, max_size=3),
     adjusted=_sums(versions, signed),
     resolved=st.dictionaries(st.text(min_size=1, max_size=8), differences, max_size=3),
     rate=amounts,
     want=amounts,
-    cut=_sums(accounts),
+    cut=_sums(holders),
     raises=_sums(st.text(min_size=1, max_size=8)),
     raised=_sums(st.text(min_size=1, max_size=8)),
-    reclaimed=_sums(accounts, signed),
+    reclaimed=_sums(holders, signed),
 )
 
 

@@ -16,7 +16,7 @@ from ledger.budgets.balance import PERIOD_SECONDS
 from ledger.budgets.grant_allowance import REFUSAL_SECONDS, Allowance
 from ledger.budgets.grant_keeper import GrantKeeper
 from ledger.budgets.limit_changer import LimitChanger
-from ledger.budgets.rights import Account, GrantName, Rights, rights_item
+from ledger.budgets.rights import GrantName, Holder, Rights, rights_item
 from ledger.budgets.rights_fetcher import FETCH_SECONDS
 from ledger.budgets.rights_items import ControlItems, read_rights
 from ledger.budgets.spend_request import Refused, SpendOutcome
@@ -40,7 +40,7 @@ async def having(*amounts: str) -> AsyncIterator[tuple[MemoryGlobalTable, Table]
         for region, amount in zip(REGIONS, amounts, strict=True):
             before = await rights(world, region)
             item = replace(
-                rights_plan.create(before.account, Decimal(amount)), version=before.version + 1
+                rights_plan.create(before.holder, Decimal(amount)), version=before.version + 1
             )
             await world.store(region).write(Put(rights_item(item, BUDGET)))
         world.replicate()
@@ -49,8 +49,8 @@ async def having(*amounts: str) -> AsyncIterator[tuple[MemoryGlobalTable, Table]
 
 async def rights(world: MemoryGlobalTable, region: str, counter: str = BUDGET) -> Rights:
     """Return a region's item, as it has it; version 0 if there is none."""
-    account = Account(region)
-    return (await read_rights(world.store(region), counter)).get(account, Rights(account))
+    holder = Holder(region)
+    return (await read_rights(world.store(region), counter)).get(holder, Rights(holder))
 
 
 async def free(world: MemoryGlobalTable) -> Sequence[int]:
@@ -63,14 +63,14 @@ async def test_rights_are_fetched_from_where_most_are() -> None:
     async with having("0", "3", "90") as (world, table):
         assert await table.budget(BUDGET).spend(3)
         assert (await free(world))[1] == 3
-        assert (await rights(world, MOST)).sent.keys() == {Account(HERE)}
+        assert (await rights(world, MOST)).sent.keys() == {Holder(HERE)}
 
 
 async def test_as_much_is_fetched_as_the_region_is_to_have() -> None:
     """Its share by demand, not just what this spend is short of: the next would ask again."""
     async with having("0", "0", "90") as (world, table):
         assert await table.budget(BUDGET).spend(1)
-        assert (await rights(world, HERE)).taken[Account(MOST)] > 1
+        assert (await rights(world, HERE)).taken[Holder(MOST)] > 1
 
 
 async def test_all_that_is_left_is_had_in_parts_of_a_piece() -> None:
@@ -87,7 +87,7 @@ async def test_calls_that_wait_together_fetch_together() -> None:
         async with anyio.create_task_group() as calls:
             for _ in range(5):
                 calls.start_soon(table.budget(BUDGET).spend, 1)
-        assert (await rights(world, MOST)).sent == {Account(HERE): 5}
+        assert (await rights(world, MOST)).sent == {Holder(HERE): 5}
         assert (await rights(world, MOST)).version == 2
 
 
@@ -147,7 +147,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[float]:
     change = ControlItems.change
 
     async def failing(self: ControlItems, *parts: Any, **options: Any) -> Any:
-        if options["seconds"] != FETCH_SECONDS or parts[1] != Account(SOME):
+        if options["seconds"] != FETCH_SECONDS or parts[1] != Holder(SOME):
             return await change(self, *parts, **options)
         asked.append(self._clock.monotonic())
         if len(asked) <= times:
@@ -211,11 +211,11 @@ async def test_whoever_finds_a_window_undecided_goes_on_with_its_step(
 
 def test_a_grant_that_was_shrunk_is_not_written_again_and_again() -> None:
     """What a spend without an answer came to is not known: its grant stays, with as much."""
-    rights = rights_plan.create(Account(HERE), Decimal(9))
+    rights = rights_plan.create(Holder(HERE), Decimal(9))
     taken = rights_plan.take(rights, amount=Decimal(5), since=0, expires=60, token="it")
     assert isinstance(taken, Rights)
     version = taken.version
-    name = GrantName(Account(HERE), version)
+    name = GrantName(Holder(HERE), version)
     allowance = Allowance(name, taken.grants[version], Decimal(5))
     assert allowance.take(Decimal(2))
     allowance.doubted()

@@ -20,49 +20,49 @@ from support.compacting import World
 
 from ledger.budgets.balance import quantum_of
 from ledger.budgets.grant_closing import RegionViews
-from ledger.budgets.rights import Account, Rights
+from ledger.budgets.rights import Holder, Rights
 from ledger.budgets.rights_mover import RightsMoved, move_rights, planned
 from ledger.budgets.rights_plan import limit_of
 from ledger.testing.clock import START
 
-ACCOUNTS = (AT_HOME, AT_WEST, AT_SOUTH)
+HOLDERS = (AT_HOME, AT_WEST, AT_SOUTH)
 
 
 def world_of(*minted: int) -> World:
     """Return a world in which home, west and south minted these amounts, nothing granted."""
     world = World()
-    for account, amount in zip(ACCOUNTS, minted, strict=True):
-        put_rights(world.regions, granted(account, at=START, minted=amount))
+    for holder, amount in zip(HOLDERS, minted, strict=True):
+        put_rights(world.regions, granted(holder, at=START, minted=amount))
     world.regions.deliver()
     return world
 
 
-def seen(world: World, by: Account) -> dict[Account, Rights]:
-    """Return what the region of an account shows of all."""
-    shown = (shown_rights(world.regions, account, by=by.region) for account in ACCOUNTS)
-    return {rights.account: rights for rights in shown if rights.version}
+def seen(world: World, by: Holder) -> dict[Holder, Rights]:
+    """Return what the region of a holder shows of all."""
+    shown = (shown_rights(world.regions, holder, by=by.region) for holder in HOLDERS)
+    return {rights.holder: rights for rights in shown if rights.version}
 
 
-async def moved(world: World, account: Account, regions: RegionViews | None = None) -> RightsMoved:
-    """Move what is to be moved of an account."""
-    rights = shown_rights(world.regions, account)
-    return await move_rights(regions or regions_of(world), "counter", rights, seen(world, account))
+async def moved(world: World, holder: Holder, regions: RegionViews | None = None) -> RightsMoved:
+    """Move what is to be moved of a holder."""
+    rights = shown_rights(world.regions, holder)
+    return await move_rights(regions or regions_of(world), "counter", rights, seen(world, holder))
 
 
 def available(world: World) -> list[int]:
     """Return what is available in home, west and south, as each has it."""
-    return whole(*(shown_rights(world.regions, account).available for account in ACCOUNTS))
+    return whole(*(shown_rights(world.regions, holder).available for holder in HOLDERS))
 
 
 def limit(world: World) -> Decimal:
     """Return the limit that all have."""
-    return limit_of(tuple(shown_rights(world.regions, account) for account in ACCOUNTS))
+    return limit_of(tuple(shown_rights(world.regions, holder) for holder in HOLDERS))
 
 
-async def rounds(world: World, order: Sequence[Account] = ACCOUNTS) -> None:
-    """Let each account move what it has to, and replication deliver."""
-    for account in order:
-        await moved(world, account)
+async def rounds(world: World, order: Sequence[Holder] = HOLDERS) -> None:
+    """Let each holder move what it has to, and replication deliver."""
+    for holder in order:
+        await moved(world, holder)
     world.regions.deliver()
 
 
@@ -81,19 +81,19 @@ async def test_at_rest_nothing_is_written() -> None:
     world = world_of(90, 0, 0)
     for _ in range(2):
         await rounds(world)
-    before = [shown_rights(world.regions, account) for account in ACCOUNTS]
+    before = [shown_rights(world.regions, holder) for holder in HOLDERS]
     await rounds(world)
-    assert [shown_rights(world.regions, account) for account in ACCOUNTS] == before
+    assert [shown_rights(world.regions, holder) for holder in HOLDERS] == before
 
 
 async def test_transfers_conserve_rights_whatever_is_seen_late() -> None:
     """What is available, and on its way, adds up to the limit at every moment."""
     world = world_of(90, 7, 0)
     for number in range(6):
-        for account in ACCOUNTS:
-            await moved(world, account)
+        for holder in HOLDERS:
+            await moved(world, holder)
             world.regions.deliver(most=number)
-            items = [shown_rights(world.regions, each) for each in ACCOUNTS]
+            items = [shown_rights(world.regions, each) for each in HOLDERS]
             sent = sum(int(one) for item in items for one in item.sent.values())
             taken = sum(int(one) for item in items for one in item.taken.values())
             assert sum(available(world)) + sent - taken == 97
@@ -156,7 +156,7 @@ def test_the_smallest_piece_is_that_of_what_was_spent() -> None:
     assert quantum_of([]) == 1
 
 
-async def test_a_surplus_is_not_sent_to_an_account_that_was_cut_off() -> None:
+async def test_a_surplus_is_not_sent_to_a_holder_that_was_cut_off() -> None:
     """What it had is minted again by then: others get the surplus."""
     world = world_of(0, 90, 0)
     west = changed(shown_rights(world.regions, AT_WEST), cut={AT_HOME: Decimal(0)})

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.budgets import rights_plan
-from ledger.budgets.rights import GRANTS_MAX, Account, Grant, Rights, rights_item, rights_of
+from ledger.budgets.rights import GRANTS_MAX, Grant, Holder, Rights, rights_item, rights_of
 from ledger.budgets.rights_plan import Crowded, GrantGone, SpendPlan, TooFewRights
 from ledger.core.errors import AmountOverflow, InvalidInput
 
-HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1")
 D = Decimal
 
 
@@ -205,10 +205,10 @@ def test_an_old_view_never_gives_more(amounts: list[int], views: list[int]) -> N
 
 
 def test_nothing_is_sent_that_is_not_there_or_to_itself() -> None:
-    """Nor to an account that was cut off."""
+    """Nor to a holder that was cut off."""
     rights = rights_plan.create(HERE, D(1))
     assert rights_plan.send(rights, THERE, D(2)) == TooFewRights(D(1))
-    with pytest.raises(InvalidInput, match="another account"):
+    with pytest.raises(InvalidInput, match="another holder"):
         rights_plan.send(rights, HERE, D(1))
     with pytest.raises(InvalidInput, match="above 0"):
         rights_plan.send(rights, THERE, D(0))

@@ -10,7 +10,7 @@ from support.budgets import exactly
 
 from ledger import Table
 from ledger.budgets import rights_plan, rolling_limits
-from ledger.budgets.rights import Account, Rights, rights_item, rights_of
+from ledger.budgets.rights import Holder, Rights, rights_item, rights_of
 from ledger.budgets.rolling_limits import LASTING
 from ledger.budgets.spend_request import Granted, Refused
 from ledger.core.budget_rules import BUCKETS
@@ -21,7 +21,7 @@ from ledger.testing.clock import START
 
 EAST, WEST = "us-east-1", "eu-west-1"
 HOUR, DAY = 3600.0, 86_400.0
-ME = Account(EAST)
+ME = Holder(EAST)
 
 
 def item(**values: object) -> Rights:

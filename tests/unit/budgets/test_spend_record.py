@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ledger.budgets import rights_plan, spend_record
-from ledger.budgets.rights import Account, Grant, GrantName, Rights
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.entry import entry_item, entry_of
 from ledger.core.errors import DamagedItem
 from ledger.core.values import Entry
 
-HERE, THERE = Account("us-east-1"), Account("eu-west-1")
+HERE, THERE = Holder("us-east-1"), Holder("eu-west-1")
 D = Decimal
 NAME, ORG = GrantName(HERE, 2), GrantName(HERE, 9, "org/1")
 SPEND = SpendRecord("2026-11-22T00:00:00.000000Z#0000000000000001", D(3), (NAME,))
@@ -125,7 +125,7 @@ THROUGH = replace(SPEND, grants=(GrantName(HERE, 0), GrantName(HERE, 0, "org/1")
         (replace(THROUGH, grants=THROUGH.grants[:1]), True),
         (replace(THROUGH, resolved="charged", adjusted=THROUGH.grants), False),
         (replace(SPEND, grants=(GrantName(HERE, 10),)), False),
-        (replace(SPEND, grants=(GrantName(Account("a", 1, 10), 20, "0/0"),)), False),
+        (replace(SPEND, grants=(GrantName(Holder("a", 1, 10), 20, "0/0"),)), False),
     ],
 )
 def test_what_is_still_to_be_resolved_is_known_by_its_item(
@@ -165,7 +165,7 @@ def test_a_hold_is_folded_once_it_is_resolved_and_its_charge_is_shown() -> None:
     assert spend_record.may_fold(settled, {"a": {("", HERE): replace(CLOSED, version=4)}})
 
 
-def test_what_a_lost_account_left_is_folded_once_all_show_its_reclaim() -> None:
+def test_what_a_lost_holder_left_is_folded_once_all_show_its_reclaim() -> None:
     """Its own item shows the grant open for ever."""
     reclaimed = Rights(THERE, 5, reclaimed={HERE: D(1)})
     view = {("", HERE): OPEN, ("", THERE): reclaimed}

@@ -19,7 +19,7 @@ from ledger.budgets.limit_change import LimitChange
 from ledger.budgets.lost_stake import LostStake
 from ledger.budgets.reclaim import Reclaim
 from ledger.budgets.restore_plan import RestorePlan
-from ledger.budgets.rights import Account
+from ledger.budgets.rights import Holder
 from ledger.budgets.spend_request import Refused
 from ledger.commands import budget_recovery
 from ledger.core.errors import ContractChangeRefused, InvalidInput, OutcomeUnknown
@@ -388,7 +388,7 @@ WAITS = Window("key/waits", "key/waits")
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
     """A lost region with 7 at stake; return what reclaims were bounded by."""
-    account, window = Account(WEST), Window(COUNTER, COUNTER)
+    holder, window = Holder(WEST), Window(COUNTER, COUNTER)
     stake = LostStake(Decimal(10), Decimal(0), Decimal(0), Decimal(3), Decimal(0))
     asked: list[Decimal | None] = []
     whole: list[Window] = []
@@ -405,14 +405,14 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> list[Decimal | None]:
         async def go_on(self, window: Window) -> None:
             whole.append(window)
 
-        async def stakes(self, _: Window) -> dict[Account, LostStake]:
-            return {account: stake}
+        async def stakes(self, _: Window) -> dict[Holder, LostStake]:
+            return {holder: stake}
 
-        async def reclaim(self, asked_for: Window, most: Decimal | None) -> dict[Account, Reclaim]:
+        async def reclaim(self, asked_for: Window, most: Decimal | None) -> dict[Holder, Reclaim]:
             if asked_for == WAITS:
                 raise ContractChangeRefused("another region is first")
             asked.append(most)
-            return {account: Reclaim(stake, stake.amount if most is None else most)}
+            return {holder: Reclaim(stake, stake.amount if most is None else most)}
 
     @asynccontextmanager
     async def opened(*_: object, **__: object) -> AsyncIterator[RightsReclaim]:
@@ -455,8 +455,8 @@ def test_a_reclaim_shows_the_stake_and_asks(lost: list[Decimal | None], desk: De
 
 @pytest.mark.usefixtures("lost")
 def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By counter and account, and the limit; where nothing was to be done it says that."""
-    counted = {COUNTER: {Account(WEST): RestorePlan(Decimal(3), Decimal(0), Decimal(1))}}
+    """By counter and holder, and the limit; where nothing was to be done it says that."""
+    counted = {COUNTER: {Holder(WEST): RestorePlan(Decimal(3), Decimal(0), Decimal(1))}}
     limits = {COUNTER: LimitChange(COUNTER, Decimal(9), Decimal(10))}
     found = [Restored(counted, limits), Restored({}, {}), Restored(counted, limits)]
     asked: list[str | None] = []
@@ -477,7 +477,7 @@ def test_a_recount_says_what_it_charged(desk: Desk, monkeypatch: pytest.MonkeyPa
     ]
     assert "know of all that was spent" in desk.run("recount", COUNTER).errors
     assert asked == [None, COUNTER]
-    by_account, by_limit = map(json.loads, desk.run("recount", "--json").out.splitlines())
-    assert by_account.pop("account") == "eu-west-1.1/0"
-    assert by_account == {"counter": COUNTER, "charged": "3", "sent": "0", "taken": "1"}
+    by_holder, by_limit = map(json.loads, desk.run("recount", "--json").out.splitlines())
+    assert by_holder.pop("holder") == "eu-west-1.1/0"
+    assert by_holder == {"counter": COUNTER, "charged": "3", "sent": "0", "taken": "1"}
     assert by_limit == {"counter": COUNTER, "limit": "10"}

@@ -47,7 +47,7 @@ def seen(items: tuple[Item, ...], shown: Mapping[str, Rights | None]) -> Observa
     """Return an observation in which every region shows these entries, and its own rights."""
     views = {region: view(*items) for region in REGIONS}
     rights: dict[str, View] = {
-        region: {} if one is None else {("", one.account): one} for region, one in shown.items()
+        region: {} if one is None else {("", one.holder): one} for region, one in shown.items()
     }
     return Observation("counter", None, views, rights)
 
@@ -133,7 +133,7 @@ def test_after_a_loss_entries_wait_as_well() -> None:
     lost = GrantName(replace(AT_HOME, region="sa-east-1"), 9)
     item = spend_item(3, lost, at=AT)
     assert succeed(seen((item,), everywhere(OPEN)), LIMITED, now=NOW, version="v").plan.folded == 0
-    again = replace(OPEN, reclaimed={lost.account: Decimal(1)})
+    again = replace(OPEN, reclaimed={lost.holder: Decimal(1)})
     found = succeed(seen((item,), everywhere(again)), LIMITED, now=NOW, version="v")
     assert found.plan.folded == 1
     found = succeed(seen((item,), {**everywhere(again), WEST: OPEN}), LIMITED, now=NOW, version="v")

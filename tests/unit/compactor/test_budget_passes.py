@@ -210,8 +210,8 @@ async def test_what_was_sent_is_taken_up_without_a_search() -> None:
     """In the pass after it was sent, or once it has arrived; no entry leads there any more."""
     world, later = World(), BudgetSchedule()
     put_rights(world.regions, granted(AT_HOME, at=START, minted=310))
-    for account in (AT_WEST, AT_SOUTH):
-        put_rights(world.regions, granted(account, at=START, minted=0))
+    for holder in (AT_WEST, AT_SOUTH):
+        put_rights(world.regions, granted(holder, at=START, minted=0))
     world.regions.deliver()
     world.regions.pause(HOME, SOUTH)
     assert (await look(world, later, "counter")).transfers == 2
@@ -370,8 +370,8 @@ async def test_rights_move_between_regions_while_passes_go_on() -> None:
     """What one pass sends the next takes up, through each region's own endpoint."""
     world = World()
     put_rights(world.regions, granted(AT_HOME, 10, at=START, minted=310))
-    for account in (AT_WEST, AT_SOUTH):
-        put_rights(world.regions, granted(account, at=START, minted=0))
+    for holder in (AT_WEST, AT_SOUTH):
+        put_rights(world.regions, granted(holder, at=START, minted=0))
     for item in spends():
         world.regions.put(HOME, item)
     world.regions.deliver()

@@ -41,7 +41,7 @@ from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.budgets.budget import Hold
 from ledger.budgets.grant_closing import RegionViews, resolve_expired
-from ledger.budgets.rights import Account, GrantName, key_of, rights_item
+from ledger.budgets.rights import GrantName, Holder, key_of, rights_item
 from ledger.budgets.spend_record import spend_of
 from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.open_regions import OpenOthers
@@ -356,7 +356,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
     """Every call of an import that is repeated is allowed, and nothing beyond them is."""
     path = tmp_path / "changes.csv"
     path.write_text("counter,change\n" + "a,1\nb,2\n" * 120, encoding="utf-8")
-    recorder = Recorder()
+    recorder, settings = Recorder(), SETTINGS.replace(combine=["b"])
     await recorder.read_contract(HOME)
     for forgetful in (False, True):
         store = recorder.store(HOME, forgetful=forgetful)
@@ -364,7 +364,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
         with open_source(str(path)) as source:
             surveyed = await survey(source, Form(), stop=StopSign())
             assert surveyed is not None
-            importer = Importer(store, SETTINGS, others=opening(others), services=Services.of())
+            importer = Importer(store, settings, others=opening(others), services=Services.of())
             report = await importer.run(source, surveyed)
     assert report.rows_there == 240
     assert_just_enough(Role.IMPORTER, recorder.calls, [HOME, OTHER])
@@ -415,12 +415,12 @@ async def keep_budgets(recorder: Recorder) -> None:
     stores: dict[str, Store] = {region: recorder.store(region) for region in (HOME, OTHER)}
     regions = RegionViews(stores, terms, ManualClock())
     for region in (HOME, OTHER):
-        account = Account(region)
-        rights = granted_rights(account, 10, at=START - timedelta(hours=1))
+        holder = Holder(region)
+        rights = granted_rights(holder, 10, at=START - timedelta(hours=1))
         entry = spend_item(
-            4, GrantName(account, 2), at=START - timedelta(hours=1), hold=1, counter="key/42"
+            4, GrantName(holder, 2), at=START - timedelta(hours=1), hold=1, counter="key/42"
         )
-        recorder.table.set(key_of("key/42", account), rights_item(rights, "key/42"))
+        recorder.table.set(key_of("key/42", holder), rights_item(rights, "key/42"))
         recorder.table.set(("key/42", entry["sk"]["S"]), entry)
         hold = spend_of(entry)
         assert hold is not None

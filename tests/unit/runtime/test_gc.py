@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -10,8 +11,16 @@ import orjson
 import pytest
 
 from ledger import tune_gc
+from ledger.runtime import gc as tuned
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.gc import YOUNG_MAX, freed_later, gc_paused, is_gc_tuned, pause_gc_for_this_turn
+from ledger.runtime.gc import (
+    YOUNG_MAX,
+    freed_later,
+    gc_paused,
+    is_gc_tuned,
+    keep_young_few,
+    pause_gc_for_this_turn,
+)
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.settings import Settings
 from ledger.store.connections import open_transport
@@ -54,6 +63,26 @@ def test_a_process_of_the_ledgers_own_runs_on_the_faster_loop_and_is_tuned_once(
     with new_runner() as runner:
         assert runner.run(loop()) == run_tuned(loop()) == name == loop_name()
     assert gc.get_freeze_count() <= frozen
+
+
+@pytest.mark.usefixtures("collector")
+async def test_work_that_replaces_work_leaves_few_young_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python would not scan them: as many objects are freed as are made."""
+    monkeypatch.setattr(tuned, "YOUNG_SECONDS", 0)
+    tune_gc()
+    work = deque([number] for number in range(50_000))
+    gc.collect()
+    scans = asyncio.create_task(keep_young_few())
+    for number in range(50_000):
+        work.popleft()
+        work.append([number])
+    assert len(gc.get_objects(generation=0)) > 50_000
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(gc.get_objects(generation=0)) < YOUNG_MAX
+    scans.cancel()
 
 
 @pytest.mark.usefixtures("collector")

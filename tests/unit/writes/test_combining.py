@@ -1,6 +1,7 @@
 """Changes that share an item: each caller has an entry of its own, and each counts once."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -28,7 +29,7 @@ from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
 from ledger.writes.asked_parts import WHOLES_AT_ONCE, plan_again
 from ledger.writes.entry_plan import Change
-from ledger.writes.group_commit import TURN_SECONDS, TURNS_MAX
+from ledger.writes.group_commit import LATE_AT_ONCE, TURN_SECONDS, TURNS_MAX
 from ledger.writes.writer import Writer
 
 LARGEST = 10**38 - 1
@@ -365,6 +366,27 @@ async def test_a_caller_whose_time_is_over_is_told_what_is_known() -> None:
         assert [(int(one.change), one.parts) for one in caught.value.entries] == [(1, "1")]
         with pytest.raises(NotSent):
             await writer.record(Change("c", 2), end=time() + 0.05)
+
+
+async def test_calls_that_end_together_end_a_few_in_each_round() -> None:
+    """Each tells its caller; thousands in one round would hold up all others."""
+    store = GatedStore()
+    store.shut()
+    loop, ended, turn = asyncio.get_running_loop(), Counter[int](), 0
+
+    async def call(writer: Writer, change: int, end: float) -> None:
+        with pytest.raises((NotSent, OutcomeUnknown)):
+            await writer.record(Change("c", change), end=end)
+        ended[turn] += 1
+
+    async with sharing(store, combine=["c"]) as writer, anyio.create_task_group() as tasks:
+        end = loop.time() + 0.2
+        for change in range(5 * LATE_AT_ONCE):
+            tasks.start_soon(call, writer, change, end)
+        while sum(ended.values()) < 5 * LATE_AT_ONCE:
+            await checkpoint()
+            turn += 1
+    assert max(ended.values()) <= LATE_AT_ONCE
 
 
 async def test_what_one_caller_may_have_repeated_is_refused_to_no_other() -> None:

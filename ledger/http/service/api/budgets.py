@@ -201,7 +201,7 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     id_ = entry_in(request.path_params["hold"])
     entry = checked_hold(Entry(body.counter, id_, _NOTHING, region))
     with reading(for_change(request)):
-        known = await budget_parts(context.ledger).holder.known(entry)
+        known = await budget_parts(context.ledger).holds.known(entry)
     names = known.spending.grants if known.spending else ()
     allow(request, "write", *filter(None, (GrantName.parse(name).budget for name in names)))
     return Hold(known, partial(budget_parts, context.ledger))

@@ -1,10 +1,10 @@
 """Endpoints that write: an entry, many entries, retries, reversals, reconciliations."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -24,6 +24,8 @@ from ledger.http.service.context import (
     RESULTS,
     Context,
     allow,
+    context_of,
+    granted,
     is_still_allowed,
     problem_for,
     shown_to,
@@ -40,16 +42,16 @@ from ledger.http.service.request_models import (
     entry_in,
     key_of,
 )
-from ledger.http.service.wait import for_change
-from ledger.http.wire.problems import NOT_PROVED
+from ledger.http.service.wait import for_change, list_slot
+from ledger.http.wire.problems import NOT_PROVED, Problem
 from ledger.http.wire.schemas import EntryModel, ReconciledModel
-from ledger.runtime.call_deadlines import bounded, deadline_of, left_until, not_sent
+from ledger.runtime.call_deadlines import bounded, has_come, left_until, not_sent
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 
 NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""
-ENTRIES_AT_ONCE = 256
+ENTRIES_AT_ONCE = 128
 """Entries of one request that are under way together; they share batches with all others."""
 PROOFS_AT_ONCE = 16
 """Entries of a retry whose proofs are checked in one turn of the event loop: with the most parts
@@ -97,9 +99,16 @@ async def record_many(request: Request) -> Response:
     a `problem`. With `together` an error is that of the whole request. So it is with a key of the
     request, which names the whole list: repeated, each of its changes counts once.
     """
+    allow(request, "write")
+    await request.body()
+    async with list_slot(request) as end:
+        return await _record_many(request, end)
+
+
+async def _record_many(request: Request, end: float) -> Response:
     body = await read_json_body(request, _ENTRIES, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    timeout, headers = for_change(request), request.headers
+    timeout, headers = left_until(end, not_sent), request.headers
     key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
     asked = [entry.asked for entry in body.entries]
     if body.together and key is not None:
@@ -110,8 +119,9 @@ async def record_many(request: Request) -> Response:
     if key is not None or at is not None:
         entries = await context.ledger.record_many(asked, key=key, at=at, timeout=timeout)
         return await _answered(request, [_result(entry) for entry in entries])
-    end = deadline_of(timeout)
-    jobs = [partial(_each, request, context.ledger, entry, end) for entry in body.entries]
+    caller, late = granted(request).name, cache(partial(_not_begun, request))
+    each = partial(_each, request, context.ledger, end=end, caller=caller, late=late)
+    jobs = [partial(each, entry) for entry in body.entries]
     return await _answered(request, await run_all(jobs, at_once=ENTRIES_AT_ONCE))
 
 
@@ -123,9 +133,15 @@ async def retry(request: Request) -> Response:
     its `key`, which only its writer knows, and with its `parts`, if it has any; else nothing is
     written. All changes that share its item are written with it.
     """
+    allow(request, "write")
+    await request.body()
+    async with list_slot(request) as end:
+        return await _retry(request, end)
+
+
+async def _retry(request: Request, end: float) -> Response:
     body = await read_json_body(request, _RETRY, "write")
     context = allow(request, "write", *(entry.counter for entry in body.entries))
-    end = deadline_of(for_change(request))
     proofs = _in_turn(context, _all_proved(asked.entry for asked in body.entries))
     written_before = await bounded(end, proofs, not_sent)
     entries = await context.ledger.retry(
@@ -189,10 +205,21 @@ async def reconcile(request: Request) -> Response:
 
 
 async def _each(
-    request: Request, ledger: Ledger, asked: NamedEntryBody, end: float
+    request: Request,
+    ledger: Ledger,
+    asked: NamedEntryBody,
+    end: float,
+    caller: str,
+    late: Callable[[], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what became of one change of several, which all end together."""
+    """Return what became of one change of several of a caller, which all end together.
+
+    `late` is what became of those that are not begun by then.
+    """
+    if has_come(end):
+        return late()
     try:
+        await context_of(request).changes.turn(caller)
         allow(request, "write", asked.counter)  # its turn may come long after the first one's
         seconds = left_until(end, not_sent)
         change = asked.asked
@@ -211,7 +238,14 @@ async def _each(
         problem = problem_for(request, _shortened(error))
     else:
         return _result(entry)
-    await let_others_go_on()  # it may have waited for nothing
+    return _failed(problem)
+
+
+def _not_begun(request: Request) -> dict[str, Any]:
+    return _failed(problem_for(request, not_sent()))
+
+
+def _failed(problem: Problem) -> dict[str, Any]:
     return {"status": int(problem.kind.status), "problem": problem.fields()}
 
 

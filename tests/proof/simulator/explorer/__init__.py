@@ -17,7 +17,7 @@ Some events need no step of their own:
 
 - A retry. A change is merged only once it is older than `settle`, when no retry of it can arrive
   any more; before that, a retry puts the same item where it has not arrived yet, as its arrival
-  does. `settle` itself is tested by whole worlds.
+  does. `settle` itself is the subject of `repeats`.
 - An entry that is too young to be merged: a leader that acts late on a view without that entry
   does the same. Likewise a region that cannot be read: its reader waits for ever, or crashes.
 - The hold. A leader that has observed while a reader was active waits for that reader to end:
@@ -25,6 +25,6 @@ Some events need no step of their own:
 
 `walk` is the search, `keys` the encoding of states, `state`, `world` and `model` are the model,
 `production` asks the production code, `mutants` breaks rules, `describe` puts traces into words.
-`loss`, `terms` and `limits` are models of their own: of a region that is lost, of a change of the
-table's terms, and of budgets; `listing` is their command.
+`loss`, `terms`, `limits` and `repeats` are models of their own: of a region that is lost, of a
+change of the table's terms, of budgets, and of puts that are repeated; `listing` is their command.
 """

@@ -1,9 +1,13 @@
 """POST /v1/entries with a key of the request: one list, each change of which counts once."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from support.serving import served
+
+from ledger.store.writes import Unknown
+from ledger.writes.asked_parts import LISTED_MAX
 
 TIMED = {"idempotency_key": "usage.log:4096"}
 CHANGES = [{"counter": counter, "change": "2"} for counter in ("a", "b", "a")]
@@ -29,6 +33,17 @@ async def test_a_list_is_written_once(*, is_in_body: bool) -> None:
         assert await service.value("a") == "4"
 
 
+async def test_a_list_that_conflicts_in_one_counter_may_be_written_in_others() -> None:
+    """So nobody is told that nothing was written, and makes the rest again."""
+    async with served() as service:
+        timed = {**TIMED, "idempotency_time": service.table.clock.now().isoformat()}
+        await service.post("/v1/entries", {"entries": CHANGES[:1]}, **timed)
+        other = [{"counter": counter, "change": "3"} for counter in ("a", "b")]
+        answer = await service.post("/v1/entries", {"entries": other}, **timed)
+        assert (answer.status_code, answer.json()["outcome"]) == (409, "unknown")
+        assert (await service.value("a"), await service.value("b")) == ("2", "3")
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "detail"),
     [
@@ -51,6 +66,28 @@ async def test_what_breaks_a_rule_is_refused_as_a_whole(
         assert answer.status_code == 400
         assert detail in answer.json()["detail"]
         assert await service.value("a") == "0"
+
+
+async def test_what_is_unknown_of_a_list_is_written_again_however_long_its_amounts_are() -> None:
+    """An item of a list has a hundred, in as many write units as they take."""
+    longest = f"-0.{'0' * 37}1"
+    changes = [{"counter": "a", "change": longest}] * LISTED_MAX
+    async with served(body_max=1_000_000) as service:
+        time = service.table.clock.now().isoformat()
+        store = type(service.table.store())
+        with pytest.MonkeyPatch.context() as patch:
+            unknown = AsyncMock(return_value=Unknown("lost"))
+            patch.setattr(store, "write", unknown)
+            answer = await service.post(
+                "/v1/entries", {"entries": changes}, **TIMED, idempotency_time=time, Prefer="wait=1"
+            )
+        problem = answer.json()
+        assert (answer.status_code, problem["outcome"]) == (503, "unknown")
+        answer = await service.post("/v1/retries", {"entries": problem["entries"]})
+        assert answer.status_code == 200, answer.text
+        results = answer.json()["results"]
+        assert [result["status"] for result in results] == [201] * LISTED_MAX
+        assert await service.value("a") == f"-0.{'0' * 35}1"
 
 
 @pytest.mark.parametrize("change", ["1e125", "1e-130", "1e38"])

@@ -9,6 +9,7 @@ from support.serving import HOME, Served, served
 from support.shared_items import parts_of, put_shared
 
 from ledger.core.values import Entry
+from ledger.http.service.query_models import PARTS_CHARACTERS_MAX
 from ledger.http.wire.schemas import EntryModel, FeedModel, HistoryModel, ProvedEntryModel
 from ledger.store.writes import Outcome, Unknown
 from ledger.testing import ManualClock, MemoryGlobalTable
@@ -128,7 +129,7 @@ FORGED: dict[str, tuple[dict[str, Any], int, str]] = {
     "another key": ({"key": "order-17"}, 403, "has another key"),
     "no amounts": ({"parts": "5 -1 x"}, 400, "must be change 1 of its parts"),
     "not as they are written": ({"parts": "5.0 -1"}, 400, "must be change 1 of its parts"),
-    "too long": ({"parts": "1 " * 512 + "1"}, 400, "at most 1024 characters"),
+    "too long": ({"parts": "1 " * PARTS_CHARACTERS_MAX}, 400, "characters"),
     "no text": ({"parts": ["5", "-1"]}, 400, "parts: "),
 }
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Any
@@ -40,15 +41,17 @@ from ledger.core.values import Entry
 from ledger.http.service import app, context
 from ledger.http.service.access.access import OpenAccess
 from ledger.http.service.api import entries
-from ledger.http.service.context import PAGES_AT_ONCE
+from ledger.http.service.context import CHANGES_AT_ONCE, LISTS_AT_ONCE, PAGES_AT_ONCE
 from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
 from ledger.http.wire.problems import Problem
+from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
 JSON = "application/json"
+ENTRY = {"counter": "stock", "change": "1"}
 
 
 async def test_an_entry_is_created_once_by_its_key() -> None:
@@ -251,10 +254,8 @@ async def _turns() -> AsyncIterator[Callable[[], int]]:
         tasks.cancel_scope.cancel()
 
 
-async def test_entries_that_are_each_refused_are_refused_in_turns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each refusal costs more than an entry that is taken."""
+async def test_changes_of_all_requests_are_made_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here each is refused, which costs more than one that is taken."""
     ahead = {"counter": "stock", "change": "1", "at": "2027-11-21T06:50:00Z"}
     refused = Counter[int]()
     async with served() as service, _turns() as turns:
@@ -264,10 +265,12 @@ async def test_entries_that_are_each_refused_are_refused_in_turns(
             return context.problem_for(request, error)
 
         monkeypatch.setattr(entries, "problem_for", problem_for)
-        body = {"entries": [{**ahead, "key": str(number)} for number in range(1_000)]}
-        answer = await service.post("/v1/entries", body)
-    assert [result["status"] for result in answer.json()["results"]] == [400] * 1_000
-    assert max(refused.values()) <= entries.ENTRIES_AT_ONCE
+        body = {"entries": [{**ahead, "key": str(number)} for number in range(500)]}
+        asked = [partial(service.post, "/v1/entries", body)] * 4
+        answers = await run_all(asked, at_once=4)
+    results = [result["status"] for answer in answers for result in answer.json()["results"]]
+    assert results == [400] * 2_000
+    assert max(refused.values()) <= CHANGES_AT_ONCE
 
 
 NOW, EARLY, LATE = "2026-11-21T06:50:00Z", "2026-11-21T05:00:00Z", "2026-11-21T08:00:00Z"
@@ -575,6 +578,52 @@ async def test_a_caller_has_a_few_pages_read_at_a_time(
         assert len(entered) == PAGES_AT_ONCE
         may_go_on.set()
     assert len(entered) == 3 * PAGES_AT_ONCE
+
+
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/retries"])
+async def test_a_few_lists_of_a_caller_are_made_at_a_time(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait within their time, unread; then nothing of them is sent."""
+    may_go_on, entered = anyio.Event(), list[None]()
+
+    async def held(*_: Any, **__: Any) -> Any:
+        entered.append(None)
+        await may_go_on.wait()
+        raise StoreError("not today")
+
+    async with served() as service, anyio.create_task_group() as tasks:
+        made = await service.ledger.record("stock", 1, key="k", at=service.table.clock.now())
+        listed = schemas.ProvedEntryModel.fields_of(made) if path == "/v1/retries" else ENTRY
+        post = partial(service.post, path, {"entries": [listed]}, Prefer="wait=60")
+        monkeypatch.setattr(Ledger, "record", held)
+        monkeypatch.setattr(Ledger, "retry", held)
+        for _ in range(3 * LISTS_AT_ONCE):
+            tasks.start_soon(post)
+        await anyio.wait_all_tasks_blocked()
+        assert len(entered) == LISTS_AT_ONCE
+        late = await service.post(path, {"entries": [listed]}, Prefer="wait=1")
+        assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
+        assert len(entered) == LISTS_AT_ONCE
+        may_go_on.set()
+    assert len(entered) == 3 * LISTS_AT_ONCE
+
+
+async def test_changes_that_were_not_begun_are_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a request's time there may be thousands."""
+
+    async def held(*_: Any, timeout: float, **__: Any) -> Any:
+        await anyio.sleep(timeout)
+        raise NotSent("the time ended")
+
+    monkeypatch.setattr(Ledger, "record", held)
+    monkeypatch.setattr(entries, "ENTRIES_AT_ONCE", 2)
+    async with served() as service:
+        answer = await service.post("/v1/entries", {"entries": [ENTRY] * 100}, Prefer="wait=1")
+    assert [each["status"] for each in answer.json()["results"]] == [503] * 100
+    assert len(caplog.records) == 3
 
 
 async def test_a_page_of_counters_ends_after_a_megabyte() -> None:

@@ -1,5 +1,6 @@
 """Which requests begin, and in which order."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -52,3 +53,16 @@ def test_once_all_have_begun_nothing_is_called_any_more() -> None:
     assert rounds.due == []
     rounds.ask("a", 1)
     assert rounds.begun == ["a"]
+
+
+async def test_who_waits_for_a_turn_has_it_in_order() -> None:
+    """One that has gone holds up nobody."""
+    rounds = Rounds()
+    rounds.ask("a", BEGUN_AT_ONCE)
+    gone, *left = [asyncio.create_task(rounds.turns.turn("a")) for _ in range(3)]
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in left)
+    rounds.next()
+    await asyncio.gather(*left)

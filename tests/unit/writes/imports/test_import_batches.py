@@ -1,5 +1,6 @@
 """Rows become batches by position, and batches transactions with their marker."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -10,13 +11,15 @@ from ledger.core import ids
 from ledger.core.capacity import item_size
 from ledger.core.entry import NOTE_BYTES_MAX, entry_of
 from ledger.core.errors import DamagedItem
+from ledger.core.ids import EntryId
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
-from ledger.store.writes import TRANSACTION_ACTIONS_MAX
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Put
 from ledger.writes.imports.batches import (
     BATCHES_MAX,
     Batch,
     Marking,
+    ShardsNow,
     batch_number,
     batches,
     fresh_ids,
@@ -41,6 +44,15 @@ def row(line: int, *, counter: str = "a", note: str | None = None) -> Row:
 def one_shard(_counter: str, _at: datetime) -> int:
     """Keep every counter whole."""
     return 1
+
+
+def written(
+    batch: Batch, made: Sequence[EntryId], marker: Put, *, shards_now: ShardsNow = one_shard
+) -> tuple[Put, ...]:
+    """Return the transaction of a batch of which no rows share an item."""
+    return transaction(
+        batch.rows, made, marker, region="us-east-1", shards_now=shards_now, horizon=HORIZON
+    )
 
 
 def test_borders_are_those_of_the_file() -> None:
@@ -70,15 +82,13 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
     """A full batch takes the 100 actions there are, each on the condition that it is new."""
     (batch,) = batches([row(line) for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(1))
-    actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON, losses=2
-    )
+    actions = written(batch, made, MARKING.marker(batch, 2))
     assert len(actions) == TRANSACTION_ACTIONS_MAX
     assert {action.condition for action in actions} == {Absent()}
     assert [action.not_after for action in actions[:-1]] == [
         entry_id.at + HORIZON for entry_id in made
     ]
-    assert actions[batch.marker_position].item == {
+    assert actions[-1].item == {
         "pk": {"S": "~import"},
         "sk": {"S": f"{'ab' * 32}#00000000"},
         "rows": {"N": "99"},
@@ -93,9 +103,7 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
 def test_a_batch_without_good_rows_is_its_marker() -> None:
     """Nothing but the marker is written, so that a later run knows the batch."""
     batch = Batch(3, (), (BadRow(2, "", ""),), b"")
-    (marker,) = transaction(
-        batch, (), MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
-    )
+    (marker,) = written(batch, (), MARKING.marker(batch))
     assert (marker.key[1][-9:], marker.item["rows"]) == ("#00000003", {"N": "0"})
 
 
@@ -112,9 +120,7 @@ def test_shards_are_those_of_the_settings() -> None:
     settings = Settings(home="us-east-1", regions={"us-east-1": {}}, shards={"hot": 4})
     (batch,) = batches([row(line, counter="hot") for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(2))
-    actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_now=settings.shards_now, horizon=HORIZON
-    )
+    actions = written(batch, made, MARKING.marker(batch), shards_now=settings.shards_now)
     partitions = {action.key[0] for action in actions[:-1]}
     assert partitions == {"hot", "~1~hot", "~2~hot", "~3~hot"}
     for action in actions[:-1]:
@@ -130,10 +136,11 @@ def test_the_largest_batch_fits_a_transaction(note_bytes: int, rows: int) -> Non
     largest = Row(2, counter, Decimal(change), note, NOW.date(), f"{counter},{change},{note}\n")
     batch, *_ = batches([largest] * 200)
     assert len(batch.rows) == rows
+    form = Form(columns=ColumnChoice(*["c" * 1024] * 4))
     actions = transaction(
-        batch,
+        batch.rows,
         fresh_ids(NOW, rows, seeded(3)),
-        Marking("ab" * 32, Form(columns=ColumnChoice(*["c" * 1024] * 4)).text(Columns("c", "d"))),
+        Marking("ab" * 32, form.text(Columns("c", "d"))).marker(batch),
         region="ap-southeast-1",
         shards_now=lambda _counter, _at: 100,
         horizon=HORIZON,
@@ -146,9 +153,7 @@ def test_small_rows_cost_two_units_each() -> None:
     """A transaction costs double: 2 units a row of up to 1 KB, and 2 for the marker."""
     (batch,) = batches([row(line) for line in range(2, 12)])
     made = fresh_ids(NOW, 10, seeded(1))
-    actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
-    )
+    actions = written(batch, made, MARKING.marker(batch))
     assert units_of(actions) == 22
 
 

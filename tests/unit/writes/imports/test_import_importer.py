@@ -16,6 +16,7 @@ from support.importing import (
     MarkerlessStore,
     csv_of,
     entries_of,
+    hinted_in,
     imported,
     markers_of,
     source_of,
@@ -28,7 +29,7 @@ from support.ledgers import services_of
 from ledger.core.amounts import EXACT
 from ledger.core.entry import key_of
 from ledger.core.errors import AccessDenied, ImportRefused, OutcomeUnknown, Throttled
-from ledger.core.hints import HINT_PARTITIONS, hint_of
+from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, MemoryTable
@@ -482,9 +483,3 @@ class HintlessStore(FateStore):
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Refuse every write."""
         raise AccessDenied(f"{len(writes)} hints")
-
-
-def hinted_in(table: MemoryTable) -> list[str]:
-    """Return the counters that hints name."""
-    hints = map(hint_of, (item for item in table.items() if item["pk"]["S"] in HINT_PARTITIONS))
-    return sorted(hint.counter for hint in hints if hint is not None)

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from ledger.budgets import rights_plan
-from ledger.budgets.rights import Account, Grant, GrantName, Rights, rights_item
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights, rights_item
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core.errors import InvalidInput
 from ledger.core.ids import EPOCH
@@ -19,7 +19,7 @@ from ledger.store.conditions import holds
 from proof.simulator.explorer.limits.rules import REGIONS, Rules
 
 COUNTER = "c"
-ACCOUNTS = tuple(map(Account, REGIONS))
+HOLDERS = tuple(map(Holder, REGIONS))
 LIVE, EXPIRED, OVER = 0, 1, 2
 """The phases of a grant: requests are signed; none is, but those signed may land; none can land."""
 SIGNATURE_LIFETIME = 10.0
@@ -32,9 +32,9 @@ NONE = -1
 
 
 @cache
-def spend(account: int, version: int, number: int) -> SpendRecord:
+def spend(holder: int, version: int, number: int) -> SpendRecord:
     """Return the entry of a spend of 1 under a grant."""
-    return SpendRecord(str(number), Decimal(1), (GrantName(ACCOUNTS[account], version),))
+    return SpendRecord(str(number), Decimal(1), (GrantName(HOLDERS[holder], version),))
 
 
 class Book:
@@ -73,9 +73,9 @@ class Book:
         """Return the item of a number."""
         return self._items[number]
 
-    def create(self, account: int, minted: int) -> int:
+    def create(self, holder: int, minted: int) -> int:
         """Return the first version of an item."""
-        return self.number(rights_plan.create(ACCOUNTS[account], Decimal(minted)))
+        return self.number(rights_plan.create(HOLDERS[holder], Decimal(minted)))
 
     def _made(self, after: object) -> int:
         return self.number(after) if isinstance(after, Rights) else NONE
@@ -116,7 +116,7 @@ class Book:
 
     def send(self, number: int, to: int) -> int:
         """Return the item after it sent 1."""
-        return self._made(self.rules.send(self[number], ACCOUNTS[to], Decimal(1)))
+        return self._made(self.rules.send(self[number], HOLDERS[to], Decimal(1)))
 
     def take_up(self, number: int, giver: int, read: int) -> int:
         """Return the item after it takes up what a giver's item shows; it was once `read`."""
@@ -132,20 +132,20 @@ class Book:
         )
 
     def cut_off(self, number: int, lost: int) -> int:
-        """Return the item after it cuts off a lost account."""
-        return self._made(self.rules.cut_off(self[number], ACCOUNTS[lost]))
+        """Return the item after it cuts off a lost holder."""
+        return self._made(self.rules.cut_off(self[number], HOLDERS[lost]))
 
     def stake(
         self, base: int, others: Sequence[int], entries: Sequence[tuple[int, int]]
     ) -> tuple[int, int]:
-        """Return what is minted again for a lost account, and what it charged."""
-        spends = [spend(account, version, n) for n, (account, version) in enumerate(entries)]
+        """Return what is minted again for a lost holder, and what it charged."""
+        spends = [spend(holder, version, n) for n, (holder, version) in enumerate(entries)]
         found = self.rules.stake(self[base], [self[other] for other in others], spends)
         return int(found.amount), int(found.charged + found.entries)
 
     def mint_again(self, number: int, lost: int, amount: int) -> int:
-        """Return the item after it minted what a lost account had."""
-        return self._made(self.rules.mint_again(self[number], ACCOUNTS[lost], Decimal(amount)))
+        """Return the item after it minted what a lost holder had."""
+        return self._made(self.rules.mint_again(self[number], HOLDERS[lost], Decimal(amount)))
 
     def is_written(self, read: int, current: int) -> bool:
         """Return whether a write that rests on a version read is applied to the current one."""
@@ -165,32 +165,32 @@ class Book:
             clock_skew=CLOCK_SKEW,
         )
 
-    def shows_all_closed(self, views: Sequence[Sequence[int]], account: int, version: int) -> bool:
+    def shows_all_closed(self, views: Sequence[Sequence[int]], holder: int, version: int) -> bool:
         """Return whether an entry may be folded, by the items that each region shows."""
         shown = {str(region): self._view(view) for region, view in enumerate(views)}
-        return self.rules.may_fold(spend(account, version, 0), shown)
+        return self.rules.may_fold(spend(holder, version, 0), shown)
 
-    def _view(self, view: Sequence[int]) -> Mapping[tuple[str, Account], Rights]:
+    def _view(self, view: Sequence[int]) -> Mapping[tuple[str, Holder], Rights]:
         items = [self[number] for number in view if number != NONE]
-        return {("", item.account): item for item in items}
+        return {("", item.holder): item for item in items}
 
     def sums(self, numbers: Sequence[int]) -> tuple[int, int, int, str]:
-        """Return, over the items of live accounts, what they hold, what is charged, grants open.
+        """Return, over the items of live holders, what they hold, what is charged, grants open.
 
         What they hold is available, granted, or sent among them and not taken up. Last, what is
         wrong.
         """
         items = [self[number] for number in numbers]
-        by_account = {item.account: item for item in items}
+        by_holder = {item.holder: item for item in items}
         held, wrong = Decimal(0), ""
         for item in items:
             held += item.available + item.granted
             for to, amount in item.sent.items():
-                if to in by_account:
-                    taken = by_account[to].taken.get(item.account, Decimal(0))
+                if to in by_holder:
+                    taken = by_holder[to].taken.get(item.holder, Decimal(0))
                     held += amount - taken
                     if taken > amount:
-                        wrong = f"rights made: {to} took {taken} of {amount} sent by {item.account}"
+                        wrong = f"rights made: {to} took {taken} of {amount} sent by {item.holder}"
         charged = sum(int(item.charged) for item in items)
         return int(held), charged, sum(len(item.grants) for item in items), wrong
 
@@ -207,7 +207,7 @@ def _frozen(rights: Rights) -> tuple[Any, ...]:
         rights.reclaimed,
     )
     numbers = (rights.version, rights.minted, rights.retired, rights.charged, rights.held)
-    return (rights.account, *numbers, *(tuple(sorted(one.items(), key=_first)) for one in maps))
+    return (rights.holder, *numbers, *(tuple(sorted(one.items(), key=_first)) for one in maps))
 
 
 def _first(pair: tuple[Any, Any]) -> Any:

@@ -21,7 +21,7 @@ from ledger.budgets.spend_record import SpendRecord, spend_attributes
 from ledger.core.entry import Item
 from ledger.store.conditions import holds as is_true
 from ledger.store.writes import Update
-from proof.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER, Book
+from proof.simulator.explorer.limits.book import HOLDERS, LIVE, NONE, OVER, Book
 from proof.simulator.explorer.limits.rules import KEPT, Rules
 from proof.simulator.explorer.stepping import Step
 
@@ -33,7 +33,7 @@ EXPIRY, LATER = 1, 9
 GONE = -2
 """The entry was folded and deleted."""
 KEY = ("c", "id")
-_NAME = GrantName(ACCOUNTS[HOME], VERSION)
+_NAME = GrantName(HOLDERS[HOME], VERSION)
 _HOLD = SpendRecord("id", Decimal(HELD), (_NAME,), hold=EXPIRY)
 OWNER, ANOTHER = 0, 1
 THERE, REMOVED, GIVEN_UP = 0, 1, 2
@@ -51,7 +51,7 @@ def charge_apart(
     resolved: HoldResolution, items: Mapping[str, Rights]
 ) -> SeparateCharge | TooFewRights:
     """Return what resolves a hold by another, as production has it."""
-    gone = {account for item in items.values() for account in item.reclaimed}
+    gone = {holder for item in items.values() for holder in item.reclaimed}
     return hold_rules.charge_apart(resolved, items, now=0.0, gone=gone)
 
 
@@ -438,12 +438,12 @@ class Model:
         is_alike = state.writes[state.entry_shown] == state.entry
         if not self._case.folds or state.entry == GONE or not is_alike or state.folded:
             return
-        other = {("", ACCOUNTS[HOME]): self._book[state.items[state.item_shown]]}
+        other = {("", HOLDERS[HOME]): self._book[state.items[state.item_shown]]}
         if state.other != NONE:
-            other["", ACCOUNTS[OTHER]] = self._book[state.other]
+            other["", HOLDERS[OTHER]] = self._book[state.other]
         views = {"other": other}
         if not state.phase_of_loss:
-            views["home"] = {("", ACCOUNTS[HOME]): self._book[state.items[-1]]}
+            views["home"] = {("", HOLDERS[HOME]): self._book[state.items[-1]]}
         spend = self._contents[state.entry]
         if self._case.rules.may_fold(spend, views):
             yield "it is folded", state._replace(entry=GONE, folded=int(spend.amount))

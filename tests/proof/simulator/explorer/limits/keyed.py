@@ -13,7 +13,7 @@ from ledger.budgets import rights_plan, spend_record
 from ledger.budgets.rights import Grant, GrantName, Rights
 from ledger.budgets.spend_record import SpendRecord
 from proof.simulator.explorer.broken_rule import BrokenRule
-from proof.simulator.explorer.limits.book import ACCOUNTS
+from proof.simulator.explorer.limits.book import HOLDERS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
 
@@ -24,7 +24,7 @@ BY_READING, BY_ITS_REGION, BY_COUNT = "by reading", "by its region", "by count"
 """How a grant is closed: once all regions agree; by its own region; by what its owner knows."""
 _OPEN = 99
 _GRANTED = Decimal(3)
-_NAMES = tuple(str(account) for account in ACCOUNTS)
+_NAMES = tuple(str(holder) for holder in HOLDERS)
 
 
 Charging = Callable[[Iterable[SpendRecord], GrantName], Decimal]
@@ -67,8 +67,8 @@ class State(NamedTuple):
     folded: bool = False
 
 
-def _rights(account: int) -> Rights:
-    return Rights(ACCOUNTS[account], 2, _GRANTED, grants={2: Grant(_GRANTED, 0, 1, "t")})
+def _rights(holder: int) -> Rights:
+    return Rights(HOLDERS[holder], 2, _GRANTED, grants={2: Grant(_GRANTED, 0, 1, "t")})
 
 
 class Model:
@@ -211,7 +211,7 @@ class Model:
 
     def _name(self, grant: int) -> GrantName:
         # Two of one region differ by their versions: the item of each is its own here.
-        return GrantName(ACCOUNTS[self._case.regions[grant]], 2 + grant)
+        return GrantName(HOLDERS[self._case.regions[grant]], 2 + grant)
 
     def _spends(self, grant: int | None) -> list[SpendRecord]:
         if grant is None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from ledger.budgets import lost_stake, rights_plan, spend_record
 from ledger.budgets.lost_stake import LostStake
-from ledger.budgets.rights import Account, Grant, Rights, condition_of
+from ledger.budgets.rights import Grant, Holder, Rights, condition_of
 from ledger.budgets.rights_plan import Crowded, GrantGone, SpendPlan, TooFewRights
 from ledger.budgets.spend_record import SpendRecord, View
 from ledger.core.ids import EPOCH
@@ -44,13 +44,13 @@ class Rules:
     top_up: Callable[..., Rights | TooFewRights | GrantGone] = rights_plan.top_up
     is_over: Callable[..., bool] = rights_plan.is_over
     reclaim: Callable[..., Rights | GrantGone] = rights_plan.reclaim
-    send: Callable[[Rights, Account, Decimal], Rights | TooFewRights] = rights_plan.send
+    send: Callable[[Rights, Holder, Decimal], Rights | TooFewRights] = rights_plan.send
     take_up: Callable[[Rights, Rights, Rights], Rights | None] = _take_up
-    cut_off: Callable[[Rights, Account], Rights | None] = lost_stake.cut_off
+    cut_off: Callable[[Rights, Holder], Rights | None] = lost_stake.cut_off
     stake: Callable[[Rights, Iterable[Rights], Iterable[SpendRecord]], LostStake] = (
         lost_stake.stake_of
     )
-    mint_again: Callable[[Rights, Account, Decimal], Rights | None] = lost_stake.mint_again
+    mint_again: Callable[[Rights, Holder, Decimal], Rights | None] = lost_stake.mint_again
     condition: Callable[[Rights], Condition | None] = condition_of
     may_send: Callable[[Grant, datetime], bool] = _send_in_time
     may_fold: Callable[[SpendRecord, Mapping[str, View]], bool] = spend_record.may_fold
@@ -85,14 +85,14 @@ def _fold_shown(spend: SpendRecord, views: Mapping[str, View]) -> bool:
 def _fold_not_open_at_home(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Take a grant for closed where home does not show it."""
     home = next(iter(views.values()))
-    return all(name.version not in home["", name.account].grants for name in spend.grants)
+    return all(name.version not in home["", name.holder].grants for name in spend.grants)
 
 
 def _fold_closed_at_its_own(spend: SpendRecord, views: Mapping[str, View]) -> bool:
     """Fold once the grant's own region shows it closed."""
     shown = dict(zip(REGIONS, views.values(), strict=False))
     return all(
-        name.account.region in shown and spend_record.shows_closed(shown[name.account.region], name)
+        name.holder.region in shown and spend_record.shows_closed(shown[name.holder.region], name)
         for name in spend.grants
     )
 
@@ -135,13 +135,13 @@ def _reclaim_anyway(rights: Rights, version: int, shown: Decimal, *, held: Decim
 
 def _take_difference(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
     """Add what is new as it was when the taker read its own item."""
-    new = giver.sent.get(rights.account, _ZERO) - read.taken.get(giver.account, _ZERO)
-    taken = {**rights.taken, giver.account: rights.taken.get(giver.account, _ZERO) + new}
+    new = giver.sent.get(rights.holder, _ZERO) - read.taken.get(giver.holder, _ZERO)
+    taken = {**rights.taken, giver.holder: rights.taken.get(giver.holder, _ZERO) + new}
     return replace(rights, version=rights.version + 1, taken=taken) if new > 0 else None
 
 
 def _take_from_lost(rights: Rights, giver: Rights, read: Rights) -> Rights | None:
-    """Take up what was sent by an account that was cut off."""
+    """Take up what was sent by a holder that was cut off."""
     return _take_up(replace(rights, cut={}), giver, read)
 
 

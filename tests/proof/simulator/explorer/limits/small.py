@@ -13,7 +13,7 @@ from ledger.budgets.limit_windows import BudgetLimit, LimitStep, LimitUndecided
 from ledger.budgets.rights import Grant, GrantName, Rights
 from ledger.budgets.spend_record import SpendRecord
 from proof.simulator.explorer.broken_rule import BrokenRule
-from proof.simulator.explorer.limits.book import ACCOUNTS
+from proof.simulator.explorer.limits.book import HOLDERS
 from proof.simulator.explorer.limits.state import replaced
 from proof.simulator.explorer.stepping import Step
 
@@ -72,9 +72,9 @@ BEGINS = 7
 BEFORE = BEGINS - 1
 """When the one before it began, of which a region may still make its item."""
 _STEPS = (
-    LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)}),
-    LimitStep(Decimal(2), {ACCOUNTS[HOME]: Decimal(2)}, since=BEGINS),
-    LimitStep(Decimal(2), {ACCOUNTS[OTHER]: Decimal(2)}, since=BEGINS),
+    LimitStep(Decimal(2), {HOLDERS[OTHER]: Decimal(2)}),
+    LimitStep(Decimal(2), {HOLDERS[HOME]: Decimal(2)}, since=BEGINS),
+    LimitStep(Decimal(2), {HOLDERS[OTHER]: Decimal(2)}, since=BEGINS),
 )
 _NONE = -1
 
@@ -119,7 +119,7 @@ def _shares_events(rules: Sharings) -> Callable[[Shares], Events]:
             if age <= VIEW_LIFE and state.now >= rules.window and state.minted[process] < 0:
                 step = rules.sharing(_limit(limit), rules.window)
                 if not isinstance(step, LimitUndecided):
-                    minted = int(step.share_of(ACCOUNTS[process])) if step else 0
+                    minted = int(step.share_of(HOLDERS[process])) if step else 0
                     after = replaced(state.minted, process, minted)
                     yield f"process {process} mints {minted}", state._replace(minted=after)
 
@@ -190,7 +190,7 @@ _SHARES = Shares(_FIRST, _FIRST, ((_FIRST, 0),) * 2)
 
 
 class Raise(NamedTuple):
-    """What each account has minted by its raises, and how often it was tried."""
+    """What each holder has minted by its raises, and how often it was tried."""
 
     minted: tuple[int, int] = (1, 0)
     ids: tuple[str, str] = ("", "")
@@ -201,7 +201,7 @@ def _raise_events(*, has_id: bool) -> Callable[[Raise], Events]:
     def events(state: Raise) -> Events:
         if state.tries == 2:  # noqa: PLR2004 (one of each home)
             return
-        items = [_raised(state, account) for account in (HOME, OTHER)]
+        items = [_raised(state, holder) for holder in (HOME, OTHER)]
         raise_id = "id" if has_id else str(state.tries)
         home = items[state.tries]
         after = rights_plan.raise_limit(home, ONE, raise_id, now=0)
@@ -221,9 +221,9 @@ def _raise_events(*, has_id: bool) -> Callable[[Raise], Events]:
     return events
 
 
-def _raised(state: Raise, account: int) -> Rights:
-    raises = {state.ids[account]: ONE} if state.ids[account] else {}
-    return Rights(ACCOUNTS[account], 1, Decimal(state.minted[account]), raises=raises)
+def _raised(state: Raise, holder: int) -> Rights:
+    raises = {state.ids[holder]: ONE} if state.ids[holder] else {}
+    return Rights(HOLDERS[holder], 1, Decimal(state.minted[holder]), raises=raises)
 
 
 def _raise_wrong(state: Raise) -> str:
@@ -232,9 +232,9 @@ def _raise_wrong(state: Raise) -> str:
 
 # A bundle: one entry names a grant of its own counter, and one of its organization's.
 
-_KEY, _ORG = GrantName(ACCOUNTS[HOME], 2), GrantName(ACCOUNTS[HOME], 2, "org")
+_KEY, _ORG = GrantName(HOLDERS[HOME], 2), GrantName(HOLDERS[HOME], 2, "org")
 _SPEND = SpendRecord("id", ONE, (_KEY, _ORG))
-_GRANTED = Rights(ACCOUNTS[HOME], 2, ONE, grants={2: Grant(ONE, 0, 1, "t")})
+_GRANTED = Rights(HOLDERS[HOME], 2, ONE, grants={2: Grant(ONE, 0, 1, "t")})
 _OPEN = -1
 
 
@@ -282,7 +282,7 @@ def _bundle_views(state: Bundle) -> dict[str, spend_record.View]:
         closed = rights_plan.reclaim(_GRANTED, name.version, Decimal(charged))
         item = _GRANTED if charged == _OPEN else closed
         assert isinstance(item, Rights)  # noqa: S101 (the grant is open in what is closed)
-        view[name.budget, name.account] = item
+        view[name.budget, name.holder] = item
     return {"home": view}
 
 

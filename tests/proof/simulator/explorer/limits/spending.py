@@ -6,15 +6,15 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Iterator
 from typing import Any
 
-from proof.simulator.explorer.limits.book import ACCOUNTS, LIVE, NONE, OVER
+from proof.simulator.explorer.limits.book import HOLDERS, LIVE, NONE, OVER
 from proof.simulator.explorer.limits.rules import REGIONS
 from proof.simulator.explorer.limits.state import (
     GIVEN_UP,
     LOST,
     REMOVED,
     THERE,
-    Account,
     Entry,
+    HolderState,
     Look,
     Process,
     State,
@@ -156,8 +156,8 @@ class Model(World):
         rest = state.entries[:number] + state.entries[number + 1 :]
         if number and state.entries[number - 1] == entry:
             return  # the same as the one before
-        if entry.is_alive and entry.account in self.live(state):
-            landed = entry._replace(mask=1 << entry.account, is_alive=False)
+        if entry.is_alive and entry.holder in self.live(state):
+            landed = entry._replace(mask=1 << entry.holder, is_alive=False)
             yield ("a spend lands",), with_entries(state, (*rest, landed))
             if entry.owner == NONE:
                 yield ("a request vanishes",), with_entries(state, rest)
@@ -189,22 +189,22 @@ class Model(World):
         if not self.case.folds or entry.mask & live != live or entry.owner != NONE:
             return
         views = tuple(self.view(state, region) for region in self.live(state))
-        if self.book.shows_all_closed(views, entry.account, entry.version):
+        if self.book.shows_all_closed(views, entry.holder, entry.version):
             yield (
                 ("a spend is folded",),
                 with_entries(state._replace(folded=state.folded + 1), rest),
             )
 
     def _reclaimer(self, state: State) -> Events:
-        for account in self.live(state):
-            current = self.current(state, account)
+        for holder in self.live(state):
+            current = self.current(state, holder)
             for version in self.book[current].grants:
-                if self.book.is_over(current, version, self.phase(state, account, version)):
-                    yield from self._looks(state, account, version, current)
+                if self.book.is_over(current, version, self.phase(state, holder, version)):
+                    yield from self._looks(state, holder, version, current)
         look = state.look
-        if look is None or look.account not in self.live(state):
+        if look is None or look.holder not in self.live(state):
             return
-        current = self.current(state, look.account)
+        current = self.current(state, look.holder)
         rest = state._replace(look=None)
         if not self.book.is_written(look.read, current):
             yield ("the reclaimer is refused",), rest
@@ -212,19 +212,19 @@ class Model(World):
         base = current if self.case.closes_in_place else look.read
         after = self.book.reclaim(base, look.version, look.shown)
         if after != NONE:
-            label = ("the reclaimer closes", REGIONS[look.account], look.version, "at", look.shown)
-            yield label, self.written(rest, look.account, after, look.account)
+            label = ("the reclaimer closes", REGIONS[look.holder], look.version, "at", look.shown)
+            yield label, self.written(rest, look.holder, after, look.holder)
 
-    def _looks(self, state: State, account: int, version: int, current: int) -> Events:
+    def _looks(self, state: State, holder: int, version: int, current: int) -> Events:
         shown = sum(
             1
             for entry in state.entries
-            if (entry.account, entry.version) == (account, version) and entry.mask >> account & 1
+            if (entry.holder, entry.version) == (holder, version) and entry.mask >> holder & 1
         )
         for seen in range(0 if self.case.reads_stale else shown, shown + 1):
-            look = Look(account, version, current, seen)
+            look = Look(holder, version, current, seen)
             if look != state.look:
-                yield ("the reclaimer reads", REGIONS[account], version), state._replace(look=look)
+                yield ("the reclaimer reads", REGIONS[holder], version), state._replace(look=look)
 
     def _transfers(self, state: State) -> Events:
         live = self.live(state)
@@ -238,7 +238,7 @@ class Model(World):
                 yield from self._takes_up(state, giver, taker)
 
     def _takes_up(self, state: State, giver: int, taker: int) -> Events:
-        one = state.accounts[giver]
+        one = state.holders[giver]
         there, current = one.writes[one.shown[taker]], self.current(state, taker)
         taking = Taking(taker, giver, there, current)
         if not self.case.takes_later:
@@ -280,7 +280,7 @@ class Model(World):
         current = self.current(state, giver)
         sent = state._replace(sent=state.sent + 1)
         if self.case.gives_by_item:
-            one = state.accounts[taker]
+            one = state.holders[taker]
             if self.book[current].available < 1:
                 return
             mine, after = self.book.given(current, one.writes[one.shown[giver]])
@@ -314,22 +314,22 @@ class Model(World):
         )
         # What is under way from it may still arrive; what it alone would have applied is gone.
         entries = tuple(
-            entry for entry in state.entries if not (entry.is_alive and entry.account == LOST)
+            entry for entry in state.entries if not (entry.is_alive and entry.holder == LOST)
         )
-        look = state.look if state.look and state.look.account != LOST else None
+        look = state.look if state.look and state.look.holder != LOST else None
         phases = tuple(phase for phase in state.phases if phase[0] != LOST)
         state = state._replace(processes=processes, phase=REMOVED, look=look, phases=phases)
-        gone = [entry._replace(owner=NONE) if entry.account == LOST else entry for entry in entries]
+        gone = [entry._replace(owner=NONE) if entry.holder == LOST else entry for entry in entries]
         state = with_entries(state, tuple(gone))
-        for account, one in enumerate(state.accounts):
-            if account != LOST:
-                state = self._trimmed(state, account, one)
+        for holder, one in enumerate(state.holders):
+            if holder != LOST:
+                state = self._trimmed(state, holder, one)
         return state
 
     def _given_up(self, state: State) -> State:
         live = self.live_mask(state)
         entries = tuple(entry for entry in state.entries if entry.mask & live or entry.is_alive)
-        one = state.accounts[LOST]
+        one = state.holders[LOST]
         # What never arrived is gone.
         last = max(one.shown[region] for region in self.live(state))
         base = self.book[one.writes[last]]
@@ -338,27 +338,27 @@ class Model(World):
             phase=GIVEN_UP,
             unseen=len(unseen),
             unseen_charged=sum(base.shows_closed(entry.version) for entry in unseen),
-            accounts=replaced(state.accounts, LOST, Account(one.writes[: last + 1], one.shown)),
+            holders=replaced(state.holders, LOST, HolderState(one.writes[: last + 1], one.shown)),
         )
         return with_entries(state, entries)
 
     def _again(self, state: State) -> Events:
         others = tuple(other for other in range(len(self.case.minted)) if other != LOST)
-        for account in others:
-            after = self.book.cut_off(self.current(state, account), LOST)
+        for holder in others:
+            after = self.book.cut_off(self.current(state, holder), LOST)
             if after != NONE:
                 yield (
-                    (REGIONS[account], "cuts off", REGIONS[LOST]),
-                    self.written(state, account, after, account),
+                    (REGIONS[holder], "cuts off", REGIONS[LOST]),
+                    self.written(state, holder, after, holder),
                 )
-        is_cut = all(ACCOUNTS[LOST] in self.book[self.current(state, o)].cut for o in others)
+        is_cut = all(HOLDERS[LOST] in self.book[self.current(state, o)].cut for o in others)
         if state.phase < self.case.reclaims_from or not is_cut:
             return
-        one = state.accounts[LOST]
+        one = state.holders[LOST]
         base = one.writes[self.case.base_of(one.shown[region] for region in others)]
         mask = sum(1 << region for region in others)
-        entries = tuple((e.account, e.version) for e in state.entries if e.mask & mask)
-        items = tuple(self.current(state, account) for account in others)
+        entries = tuple((e.holder, e.version) for e in state.entries if e.mask & mask)
+        items = tuple(self.current(state, holder) for holder in others)
         amount, charged = self.book.stake(base, items, entries)
         after = self.book.mint_again(items[0], LOST, amount)
         again = state._replace(charged_again=charged)

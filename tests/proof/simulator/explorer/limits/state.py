@@ -68,7 +68,7 @@ class Case:
         return sum(self.minted)
 
 
-class Account(NamedTuple):
+class HolderState(NamedTuple):
     """The writes of a rights item that some region may still get, and which each region shows."""
 
     writes: tuple[int, ...]
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
     land; `is_late` if it was signed after the grant's expiry, so that it lives longer.
     """
 
-    account: int
+    holder: int
     version: int
     mask: int
     is_alive: bool
@@ -108,7 +108,7 @@ class Process(NamedTuple):
 class Look(NamedTuple):
     """What a reclaimer has read: the item, and what the entries of one of its grants come to."""
 
-    account: int
+    holder: int
     version: int
     read: int
     shown: int
@@ -126,7 +126,7 @@ class Taking(NamedTuple):
 class State(NamedTuple):
     """All of a small case; `phases` are those of grants, LIVE if not named."""
 
-    accounts: tuple[Account, ...]
+    holders: tuple[HolderState, ...]
     processes: tuple[Process, ...]
     entries: tuple[Entry, ...] = ()
     phases: tuple[tuple[int, int, int], ...] = ()

@@ -12,8 +12,8 @@ from proof.simulator.explorer.limits.state import (
     GIVEN_UP,
     LOST,
     THERE,
-    Account,
     Case,
+    HolderState,
     Process,
     State,
     replaced,
@@ -37,11 +37,11 @@ class World:
     def initial(self) -> State:
         """Return the first state: each region has its item, which all show."""
         shown = (0,) * len(self.case.minted)
-        accounts = tuple(
-            Account((self.book.create(number, minted),), shown)
+        holders = tuple(
+            HolderState((self.book.create(number, minted),), shown)
             for number, minted in enumerate(self.case.minted)
         )
-        return State(accounts, tuple(Process() for _ in self.case.processes))
+        return State(holders, tuple(Process() for _ in self.case.processes))
 
     def key(self, state: State) -> Hashable:
         """Return the state itself."""
@@ -60,7 +60,7 @@ class World:
         state = step.state
         items = [self.book[number] for number in self.currents(state)]
         said = ", ".join(
-            f"{item.account.region} {item.available} free, {item.granted} granted" for item in items
+            f"{item.holder.region} {item.available} free, {item.granted} granted" for item in items
         )
         label = " ".join(map(str, step.label))
         return f"{label:50} {self._applied(state)} applied; {said}"
@@ -73,13 +73,13 @@ class World:
         """Return the regions that are there, a bit each."""
         return self._masks[state.phase != THERE]
 
-    def current(self, state: State, account: int) -> int:
-        """Return an account's item as its own region shows it."""
-        one = state.accounts[account]
-        return one.writes[one.shown[account]]
+    def current(self, state: State, holder: int) -> int:
+        """Return a holder's item as its own region shows it."""
+        one = state.holders[holder]
+        return one.writes[one.shown[holder]]
 
     def currents(self, state: State) -> tuple[int, ...]:
-        """Return the items of all accounts that are there."""
+        """Return the items of all holders that are there."""
         return tuple(self.current(state, region) for region in self.live(state))
 
     def _applied(self, state: State) -> int:
@@ -120,35 +120,35 @@ class World:
         return state._replace(processes=replaced(state.processes, number, process))
 
     def view(self, state: State, region: int) -> tuple[int, ...]:
-        """Return the items of all accounts as a region shows them."""
-        return tuple(account.writes[account.shown[region]] for account in state.accounts)
+        """Return the items of all holders as a region shows them."""
+        return tuple(holder.writes[holder.shown[region]] for holder in state.holders)
 
-    def phase(self, state: State, account: int, version: int) -> int:
+    def phase(self, state: State, holder: int, version: int) -> int:
         """Return the phase of a grant."""
-        return next((p for a, v, p in state.phases if (a, v) == (account, version)), LIVE)
+        return next((p for a, v, p in state.phases if (a, v) == (holder, version)), LIVE)
 
     def time(self, state: State) -> Events:
         """Yield the next phase of each grant that is open."""
-        for account in self.live(state):
-            for version in self.book[self.current(state, account)].grants:
-                phase = self.phase(state, account, version)
+        for holder in self.live(state):
+            for version in self.book[self.current(state, holder)].grants:
+                phase = self.phase(state, holder, version)
                 if phase == OVER:
                     continue
-                others = tuple(phase for phase in state.phases if phase[:2] != (account, version))
-                phases = tuple(sorted((*others, (account, version, phase + 1))))
+                others = tuple(phase for phase in state.phases if phase[:2] != (holder, version))
+                phases = tuple(sorted((*others, (holder, version, phase + 1))))
                 label = ("a grant expires", "signatures end")[phase]
                 yield (
-                    (label, REGIONS[account], version),
-                    self._aged(state._replace(phases=phases), account, version),
+                    (label, REGIONS[holder], version),
+                    self._aged(state._replace(phases=phases), holder, version),
                 )
 
-    def _aged(self, state: State, account: int, version: int) -> State:
+    def _aged(self, state: State, holder: int, version: int) -> State:
         """Drop requests whose signature is too old; their processes do not know."""
-        if self.phase(state, account, version) < OVER:
+        if self.phase(state, holder, version) < OVER:
             return state
         for entry in state.entries:
             if (
-                (entry.account, entry.version) != (account, version)
+                (entry.holder, entry.version) != (holder, version)
                 or not entry.is_alive
                 or entry.is_late
             ):
@@ -163,45 +163,43 @@ class World:
             state = with_entries(state, tuple(rest))
         return state
 
-    def written(self, state: State, account: int, number: int, region: int) -> State:
+    def written(self, state: State, holder: int, number: int, region: int) -> State:
         """Write an item through a region; the others get it at any time, in any order."""
-        one = state.accounts[account]
+        one = state.holders[holder]
         writes = (*one.writes, number)
         shown = replaced(one.shown, region, len(writes) - 1)
-        return self._trimmed(state, account, Account(writes, shown))
+        return self._trimmed(state, holder, HolderState(writes, shown))
 
-    def _trimmed(self, state: State, account: int, one: Account) -> State:
+    def _trimmed(self, state: State, holder: int, one: HolderState) -> State:
         live = self.live(state)
         first = min(one.shown[region] for region in live)
         shown = tuple(max(0, place - first) for place in one.shown)
         # What is closed for all needs no phase any more.
-        after = Account(one.writes[first:], shown)
-        state = state._replace(accounts=replaced(state.accounts, account, after))
-        if account not in live:
+        after = HolderState(one.writes[first:], shown)
+        state = state._replace(holders=replaced(state.holders, holder, after))
+        if holder not in live:
             return state
-        grants = self.book[self.current(state, account)].grants
+        grants = self.book[self.current(state, holder)].grants
         phases = tuple(
-            p
-            for p in state.phases
-            if p[0] != account or p[1] in grants or self._used(state, *p[:2])
+            p for p in state.phases if p[0] != holder or p[1] in grants or self._used(state, *p[:2])
         )
         return state._replace(phases=phases)
 
-    def _used(self, state: State, account: int, version: int) -> bool:
+    def _used(self, state: State, holder: int, version: int) -> bool:
         """Return whether a process or a request still goes by a grant."""
-        if any(entry.is_alive and entry[:2] == (account, version) for entry in state.entries):
+        if any(entry.is_alive and entry[:2] == (holder, version) for entry in state.entries):
             return True
         owners = zip(self.case.processes, state.processes, strict=True)
-        return any((region, one.version) == (account, version) for region, one in owners)
+        return any((region, one.version) == (holder, version) for region, one in owners)
 
     def replication(self, state: State) -> Events:
         """Yield each arrival of a version that is newer than what a region shows."""
-        for account, one in enumerate(state.accounts):
-            if state.phase == GIVEN_UP and account == LOST:
+        for holder, one in enumerate(state.holders):
+            if state.phase == GIVEN_UP and holder == LOST:
                 continue
             for region in self.live(state):
                 for place in range(one.shown[region] + 1, len(one.writes)):
-                    after = Account(one.writes, replaced(one.shown, region, place))
+                    after = HolderState(one.writes, replaced(one.shown, region, place))
                     version = self.book[one.writes[place]].version
-                    label = ("version", version, "of", REGIONS[account], "reaches", REGIONS[region])
-                    yield label, self._trimmed(state, account, after)
+                    label = ("version", version, "of", REGIONS[holder], "reaches", REGIONS[region])
+                    yield label, self._trimmed(state, holder, after)

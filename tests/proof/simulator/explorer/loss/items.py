@@ -49,11 +49,12 @@ class Item(NamedTuple):
         """
         first = 0 if region in ahead else self.got[region]
         for place in range(len(self.writes), first - 1, -1):
-            yield self._inserted(region, what, place)
+            yield self.inserted(region, what, place)
             if region in ahead or not place or self.writes[place - 1][1] not in ahead:
                 return
 
-    def _inserted(self, region: int, what: int, place: int) -> "Item":
+    def inserted(self, region: int, what: int, place: int) -> "Item":
+        """Return the item once it is written in a region, with a stamp that takes this place."""
         writes = (*self.writes[:place], (what, region), *self.writes[place:])
         got = tuple(one + (one > place) for one in self.got)
         return Item(writes, _with(got, region, place + 1))

@@ -1,10 +1,10 @@
-"""What accounts that remain are charged for those of a lost region, as the auditor works it out."""
+"""What holders that remain are charged for those of a lost region, as the auditor works it out."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from ledger.core.entry import Key
-from proof.simulator.budget_items import Account, Copy
+from proof.simulator.budget_items import Copy, HolderItem
 
 _ZERO = Decimal(0)
 Grants = tuple[tuple[str, str, int], ...]
@@ -27,22 +27,22 @@ def charged_twice(budget: str, under: Mapping[Key, Mapping[Grants, Decimal]]) ->
     )
 
 
-def minted_again(remaining: Iterable[Account]) -> Decimal:
-    """Return what those that remain minted again for accounts that are lost."""
-    amounts = (account.reclaimed.values() for account in remaining)
+def minted_again(remaining: Iterable[HolderItem]) -> Decimal:
+    """Return what those that remain minted again for holders that are lost."""
+    amounts = (holder.reclaimed.values() for holder in remaining)
     return sum((max(_ZERO, amount) for each in amounts for amount in each), _ZERO)
 
 
-def owed_by_lost(remaining: Iterable[Account]) -> Decimal:
-    """Return what lost accounts spent more than they had, as those who reclaimed found."""
-    amounts = (account.reclaimed.values() for account in remaining)
+def owed_by_lost(remaining: Iterable[HolderItem]) -> Decimal:
+    """Return what lost holders spent more than they had, as those who reclaimed found."""
+    amounts = (holder.reclaimed.values() for holder in remaining)
     return sum((max(_ZERO, -amount) for each in amounts for amount in each), _ZERO)
 
 
 def settled_for_lost(
     budget: str, name: str, copies: Mapping[Key, Copy], held: Mapping[Key, Decimal]
 ) -> Decimal:
-    """Return what an account is charged, or given back, for holds of others that are lost."""
+    """Return what a holder is charged, or given back, for holds of others that are lost."""
     found = _ZERO
     for key, copy in copies.items():
         for grant, written in zip(copy.grants, copy.adjusted, strict=False):
