@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from lab.__main__ import app
-from lab.bench import archive, budgets, cases, life, scale
+from lab.bench import archive, budgets, cases, hot_counter, life, scale
 from lab.bench.report import NOTE, VERSION, BenchReport
 from lab.bench.rounds import Round, Task
 from lab.bench.scale_stages import STAGES
@@ -90,6 +90,16 @@ async def test_limits_are_measured() -> None:
     assert plain.units == plain.work
     assert item.units == item.work
     assert spent.work <= spent.units < spent.work * 1.2
+
+
+@pytest.mark.slow
+async def test_one_counter_on_a_local_table() -> None:
+    """Two processes write in items that they share, and every region has all of it, merged."""
+    (case,) = cases.chosen(["one counter, 50,000/s, local table, 100 a call"])
+    found = await hot_counter.on_table(Round(Task("", 0.5, {**case.options, "rate": 4_000})))
+    assert 0 < found.work == 100 * found.calls <= 2_000
+    assert found.extra["changes of a unit"] > 99
+    assert found.units <= found.calls + 10  # a few hints to the compactor
 
 
 @pytest.mark.slow

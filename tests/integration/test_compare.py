@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from lab.__main__ import app
+from lab.compare.figures import LEDGER_COMBINED
 from lab.compare.options import CompareOptions
 from lab.compare.parts import count, sell, sell_partitioned, write_partitioned
 from lab.compare.session import open_local
-from lab.compare.ways import WAYS
+from lab.compare.ways import COMPARED, WAYS
 from support.engines import ENGINES
 from typer.testing import CliRunner, Result
 
 from ledger.core.errors import InvalidInput
 from ledger.demo.harness.table import TestTable
-from ledger.primitives.counters import METHODS
 
 pytestmark = pytest.mark.slow
 
@@ -64,9 +64,17 @@ async def test_two_regions_lose_updates_of_single_items(table: TestTable, method
     assert len(found.values) == 2
 
 
-async def test_two_regions_lose_nothing_of_the_collection(table: TestTable) -> None:
+async def test_changes_that_share_items_count_each_once_for_less(table: TestTable) -> None:
+    """Of callers of one process four share an item, and its units; answers are lost as ever."""
+    found = await count(table, LEDGER_COMBINED, SMALL)
+    assert found.silent_error == 0
+    assert found.write_units < found.changes / 2
+
+
+@pytest.mark.parametrize("method", ["collection", LEDGER_COMBINED])
+async def test_two_regions_lose_nothing_of_the_collection(table: TestTable, method: str) -> None:
     """The ledger keeps every change of both regions."""
-    found = await write_partitioned(table, "collection", SMALL)
+    found = await write_partitioned(table, method, SMALL)
     assert (found.applied, found.lost, found.agree) == (24, 0, True)
 
 
@@ -96,18 +104,19 @@ def test_the_command_writes_everything(tmp_path: Path) -> None:
     csv, written = tmp_path / "all.csv", tmp_path / "all.json"
     ran = run(*MODEL, "--csv", str(csv), "--json", str(written))
     assert ran.exit_code == 0, ran.output
-    assert re.search(r"several regions write +collection", ran.stdout)
+    priced = r"several regions write +collection, combined 0\.\d; collection 1\.\d"
+    assert re.search(priced, ran.stdout)
     assert "BROKEN" not in ran.stdout
     report = json.loads(written.read_text())
-    assert [one["method"] for one in report["figures"]] == list(METHODS)
-    assert len(csv.read_text().splitlines()) == len(METHODS) + 1
+    assert [one["method"] for one in report["figures"]] == list(COMPARED)
+    assert len(csv.read_text().splitlines()) == len(COMPARED) + 1
 
 
 @pytest.mark.usefixtures("few")
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: a method that breaks its guarantees is named, and the status is 1."""
-    monkeypatch.setitem(METHODS, "marker", METHODS["atomic"])
-    monkeypatch.setitem(WAYS, "marker", WAYS["atomic"])
+    for methods in (COMPARED, WAYS):
+        monkeypatch.setitem(methods, "marker", methods["atomic"])
     ran = run(*MODEL, "--lost", "0.3")
     assert ran.exit_code == 1
     assert "broken: marker: unknown: exact" in ran.stdout

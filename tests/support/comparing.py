@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.compare.figures import (
+    LEDGER_COMBINED,
     MOMENTS,
     Alone,
     Backlog,
@@ -18,8 +19,7 @@ from lab.compare.figures import (
 from lab.compare.options import CompareOptions
 from lab.compare.promises import PROMISES, Losses
 from lab.compare.report import CompareReport
-
-from ledger.primitives.counters import METHODS
+from lab.compare.ways import COMPARED
 
 CHANGES, STOCK, LOST = 200, 25, 0.1
 HERE, THERE = "us-east-1", "eu-west-1"
@@ -47,11 +47,11 @@ def counted(**overrides: Any) -> Counted:
 
 def figures(method: str) -> MethodFigures:
     """Return figures that show every promise of a method."""
-    promise, promised = PROMISES[method], METHODS[method].guarantees
+    promise, promised = PROMISES[method], COMPARED[method].guarantees
     error = ERRORS[promise.losses]
     silent = max(0, error)
     kept = CHANGES if promise.keeps_regions else CHANGES // 2
-    sold = STOCK if METHODS[method].has_thresholds else 2 * STOCK
+    sold = STOCK if COMPARED[method].has_thresholds else 2 * STOCK
     return MethodFigures(
         method=method,
         alone=Alone(promised.write_units, promised.read_units),
@@ -69,18 +69,23 @@ def figures(method: str) -> MethodFigures:
     )
 
 
-def report(*, lost: float = LOST, **changed: MethodFigures) -> CompareReport:
-    """Return a report of every method; `changed` replaces some, "_" standing for "-"."""
-    others = {name.replace("_", "-"): one for name, one in changed.items()}
-    found = [others.get(method, figures(method)) for method in METHODS]
+def report(*changed: MethodFigures, lost: float = LOST) -> CompareReport:
+    """Return a report of every method; `changed` replaces those of some."""
+    others = {one.method: one for one in changed}
+    found = [others.get(method, figures(method)) for method in COMPARED]
     every = tuple(replace(one, counted=replace(one.counted, lost=lost)) for one in found)
     curves = {
         "atomic": (Point(1, 190.0, 0.0), Point(64, 1000.0, 0.4)),
         "optimistic": (Point(1, 98.0, 0.0), Point(32, 95.0, 0.6, 0.2), Point(64, 90.0, 0.8, 0.3)),
         "atomic-sharded": (Point(1, 180.0, 0.0), Point(64, 7900.0, 0.1)),
+        LEDGER_COMBINED: (Point(1, 50.0, 0.0), Point(64, 3200.0, 0.0)),
         "collection-sharded": (Point(1, 180.0, 0.0), Point(64, 7100.0, 0.1)),
     }
-    backlogs = {"optimistic": (Backlog(400, 1300, 2500, 150.0),)}
+    few = Backlog(150, 5, 4, 151.0)
+    backlogs = {
+        "optimistic": (Backlog(150, 1300, 2500, 150.0),),
+        "collection": (few, replace(few, arriving_per_second=400)),
+    }
     retried = (SdkRetried("atomic", "applied", "applied", 2, "applied", 2),)
     return CompareReport(CompareOptions(lost=lost), every, curves, backlogs, retried)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
-from lab.compare.model import ModelStore, VirtualClock
+from lab.harness.model import ModelStore, VirtualClock
 from prometheus_client import CollectorRegistry
 from proof.simulator.process import RELIABLE, Process
 from proof.simulator.randomness import stream

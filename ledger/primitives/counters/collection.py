@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
 from ledger.core import keys
 from ledger.core.amounts import check_bool
@@ -159,12 +159,9 @@ async def _no_others() -> dict[str, Store]:
 class BareLedger:
     """Writer and reader of the ledger over one store, without its cache, groups and tasks."""
 
-    def __init__(self, store: Store, *, services: Services, shards: int = 1) -> None:
-        settings = Settings(
-            home=store.region,
-            regions={store.region: {}},
-            shards={"*": shards} if shards > 1 else {},
-        )
+    def __init__(self, store: Store, *, services: Services, **terms: Any) -> None:
+        """Take terms of a contract, which the table has had for ever."""
+        settings = Settings(home=store.region, regions={store.region: {}}, **terms)
         self._writer = Writer(store, settings=settings, services=services)
         self._reader = Reader(store, settings=settings, services=services)
         self._reconciler = Reconciler(
@@ -228,5 +225,6 @@ def make_collection(
     """
     if minimum is not None or maximum is not None:
         raise InvalidInput(f"counter {name!r}: method 'collection' takes no minimum or maximum")
-    ledger = BareLedger(store, services=services, shards=shards)
+    terms = {"shards": {"*": shards}} if shards > 1 else {}
+    ledger = BareLedger(store, services=services, **terms)
     return CollectionCounter(ledger, name, services=services)

@@ -48,9 +48,10 @@ class Case:
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group not in ("life", "archive", "merge", "sharing", "scale", "budgets")
+        return self.group not in _WITHOUT_STUB
 
 
+_WITHOUT_STUB = frozenset({"life", "archive", "merge", "sharing", "scale", "budgets", "hot"})
 LEAN = {"transport": "lean"}
 SDK = {"transport": "aiobotocore"}
 CLIENT: Options = {"callers": 10}
@@ -106,7 +107,7 @@ ROW = "life of an imported row"
 IMPORTED: Options = {"imported": True, "counters": 1, "together": BATCH_ROWS}
 SHARED = 50
 """Changes that share an item."""
-MILLION = 1_000_000
+FIFTY_THOUSAND, MILLION = 50_000, 1_000_000
 HOTTEST = 100_000
 """Entries of the hottest counter of a rung."""
 ENTRY_SECONDS_MAX = 0.003
@@ -208,6 +209,20 @@ def _of_items(together: int = SHARED, **options: object) -> Options:
     return {**LIFE, **shared, "settings": {"combine": ["life-*"]}, **options}
 
 
+def _hot(rate: int, *, size: int = 1, on_model: bool = False) -> Case:
+    """Return the changes of one counter at a rate, from processes that share its partition."""
+    settings = {**LEAN, "combine": ["hot"], "compactor": {"lease": 60.0, "fold_min": 1}}
+    processes = {"rate": rate, "size": size, "processes": 6 if on_model else 2}
+    table = {"regions": 3, "settle": LIFE["settle"], "settings": settings}
+    where = "partition's model" if on_model else "local table"
+    return Case(
+        f"one counter, {rate:,}/s, {where}{f', {size} a call' if size > 1 else ''}",
+        "hot",
+        f"hot_counter:{'on_model' if on_model else 'on_table'}",
+        options={**TUNE, **processes, **table},
+    )
+
+
 def _folds(size: int) -> Case:
     """Return the life of changes that are merged in folds of one size, one of each counter."""
     settings = {"compactor": {"fold_max": size, "fold_min": 1}}
@@ -233,8 +248,10 @@ ALL: tuple[Case, ...] = (
     Case("combining, lean", "write", "writes:record", PUT, COMBINED),
     Case(f"combining, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**COMBINED, **TUNE}),
     _offered(20_000, tuned=False),
-    *map(_offered, (20_000, 35_000, 50_000)),
-    _offered_together(50_000, 50),
+    *map(_offered, (20_000, 35_000, FIFTY_THOUSAND)),
+    _offered_together(FIFTY_THOUSAND, 50),
+    _hot(FIFTY_THOUSAND, on_model=True),
+    *(_hot(FIFTY_THOUSAND, size=size) for size in (1, 100)),
     Case(ALONE, "conditional", "writes:keyed_alone", PUT, CALLERS_ALONE),
     Case("record with keys, lean", "conditional", "writes:record_keyed", ALONE, MANY),
     Case("record_many with keys, lean", "conditional", "writes:record_many_keyed", ALONE, SIZED),

@@ -53,7 +53,7 @@ Merge = Callable[[Life, list[str]], Awaitable[int]]
 
 async def ledger(round_: Round) -> Measured:
     """Merge with the compactor."""
-    return await _measure(round_, _by_compactor)
+    return await _measure(round_, by_compactor)
 
 
 async def merging(round_: Round) -> Measured:
@@ -164,7 +164,7 @@ async def run_passes(
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
 
 
-async def _by_compactor(life: Life, counters: list[str]) -> int:
+async def by_compactor(life: Life, counters: list[str]) -> int:
     """Run passes until only net changes are left."""
 
     async def is_over(report: CompactorReport) -> bool:

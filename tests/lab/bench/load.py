@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
-from time import perf_counter
 
 from lab.bench.measurement import Meter
 
@@ -15,16 +14,16 @@ TICK_SECONDS = 0.001
 
 async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> None:
     """Make each caller call repeatedly until the time is over."""
-    deadline = perf_counter() + seconds
+    deadline = meter.now() + seconds
     numbers = count()
 
     async def call() -> None:
         while True:
-            started = perf_counter()
+            started = meter.now()
             if started >= deadline:
                 return
             changes, amount = await work(next(numbers))
-            meter.note(perf_counter() - started, changes, amount)
+            meter.note(meter.now() - started, changes, amount)
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(callers):
@@ -34,22 +33,23 @@ async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> N
 async def offered(
     work: Work, meter: Meter, *, calls_per_second: float, calls_max: int, seconds: float
 ) -> None:
-    """Begin calls at a fixed rate, however long they take.
+    """Begin calls at a fixed rate, however long they take, by the meter's time.
 
     A call's latency counts from when it was due, so that a late start shows. With `calls_max` in
     flight, further calls are rejected: no system can hold an unbounded number of callers.
     """
-    started, begun, in_flight = perf_counter(), 0, 0
+    now = meter.now
+    started, begun, in_flight = now(), 0, 0
 
     async def call(number: int) -> None:
         nonlocal in_flight
         changes, amount = await work(number)
         due = (number + 1) / calls_per_second
-        meter.note(perf_counter() - started - due, changes, amount)
+        meter.note(now() - started - due, changes, amount)
         in_flight -= 1
 
     async with asyncio.TaskGroup() as tasks:
-        while (elapsed := perf_counter() - started) < seconds:
+        while (elapsed := now() - started) < seconds:
             for number in range(begun, int(elapsed * calls_per_second)):
                 if in_flight >= calls_max:
                     meter.rejected += 1

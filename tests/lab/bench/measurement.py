@@ -4,7 +4,7 @@ It reads clocks, and the kernel's figures of this process.
 """
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,9 +41,13 @@ class Measured:
 
 
 class Meter:
-    """Counts calls; `begin` starts a window of time, while the sum covers all windows."""
+    """Counts calls; `begin` starts a window of time, while the sum covers all windows.
 
-    def __init__(self) -> None:
+    `now` tells the seconds, by default real ones.
+    """
+
+    def __init__(self, now: Callable[[], float] = perf_counter) -> None:
+        self.now = now
         self.amount = 0
         """Sum of all acknowledged changes, inside windows and outside."""
         self.changes = 0
@@ -56,7 +60,7 @@ class Meter:
         self.latencies = LatencyRecorder()
         self._changes_before = self.changes
         self._cpu_before = process_time()
-        self._before = perf_counter()
+        self._before = self.now()
 
     def note(self, seconds: float, changes: int, amount: int) -> None:
         """Count one acknowledged call."""
@@ -67,7 +71,7 @@ class Meter:
 
     def end(self) -> Measured:
         """Return what the window measured, without the figures of the endpoint."""
-        seconds, cpu_seconds = perf_counter() - self._before, process_time() - self._cpu_before
+        seconds, cpu_seconds = self.now() - self._before, process_time() - self._cpu_before
         return Measured(
             work=self.changes - self._changes_before,
             calls=self.calls,

@@ -21,6 +21,8 @@ NOTE = "Batching saves client time, not write units; combining saves both."
 _TITLES = {
     "write": "writes",
     "offered": "writes offered at a fixed rate, each batch answered after 5 ms",
+    "hot": "changes of one counter, each kept with its id, in what one partition takes; three"
+    " regions",
     "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "entries read, collections of 10,000 unless another number is named",

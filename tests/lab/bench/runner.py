@@ -10,23 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from pydantic import TypeAdapter
 
 from lab.bench import node
+from lab.bench.case_process import case_process, measured_by
 from lab.bench.cases import Case
 from lab.bench.control import StubControl, running_stub
 from lab.bench.measurement import Measured
 from lab.bench.options import BenchOptions
 from lab.bench.report import BenchReport, CaseResult, figures_of, ratios_of
 from lab.bench.rounds import Task
-from lab.harness.processes import ManagedProcess, module_words, spare_cores
+from lab.harness.processes import spare_cores
 from ledger.core.errors import LedgerError
 from ledger.demo.harness.display import OnStep
 from ledger.runtime.loops import loop_name
 from ledger.runtime.output import missing
 
-STOP_SECONDS_MAX = 20.0
-"""For an interrupted round to end its processes and remove its files; a compactor may take 15."""
 _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjson", "uvloop")
 
 
@@ -48,19 +46,12 @@ class Bench:
         """
         seconds = self.options.seconds
         task = Task(case.run, seconds, case.options, self.stub.url)
-        words = module_words("lab.bench.child", TypeAdapter(Task).dump_json(task).decode())
         self.log.write_bytes(b"")
         core = self.core if case.has_stub else None
-        process = ManagedProcess(
-            case.name, words, log=self.log, core=core, stop_seconds=STOP_SECONDS_MAX
-        )
+        process = case_process(case.name, task, log=self.log, core=core)
         async with process.started():
             with anyio.move_on_after(seconds + case.seconds_max):
-                output = [line async for line in process.lines()]
-                if status := await process.wait():
-                    last = (process.last_words() or f"status {status}").splitlines()[-1]
-                    raise LedgerError(f"case {case.name!r} failed: {last}")
-                return TypeAdapter(Measured).validate_json(output[-1])
+                return await measured_by(process, process.lines())
         raise LedgerError(f"case {case.name!r} did not end in {seconds + case.seconds_max:,.0f} s")
 
 

@@ -13,19 +13,22 @@ from random import Random
 import anyio
 from proof.simulator.randomness import stream
 
-from lab.compare.figures import Backlog
-from lab.compare.model import Model
+from lab.compare.figures import ARRIVING_SECONDS, LEDGER_COMBINED, Backlog
 from lab.compare.options import CompareOptions
 from lab.compare.participants import Client, Participants
+from lab.harness.model import Model
 from ledger.store.writes import Applied
 
-ARRIVING_SECONDS = 10.0
 AGAIN_SECONDS = 1.0
 """After which a caller makes a change again that was not applied."""
 CLIENTS = 100
 """Processes that the changes arrive at."""
-PER_SECOND = (100, 400)
-METHODS_MEASURED = ("atomic", "optimistic", "marker", "marker-sharded", "collection")
+PER_SECOND = (100, 400, 1_200)
+"""The last is more than a partition takes, of a unit each."""
+METHODS_MEASURED = (
+    *("atomic", "optimistic", "marker", "marker-sharded", "collection"),
+    LEDGER_COMBINED,
+)
 
 
 async def arrive(model: Model, method: str, per_second: int, options: CompareOptions) -> Backlog:
@@ -33,11 +36,15 @@ async def arrive(model: Model, method: str, per_second: int, options: CompareOpt
 
     The moments are drawn (a Poisson process): the same for every method.
     """
-    participants = Participants(model, method, f"arriving-{per_second}", options.seed)
-    await participants.add_first()
+    async with Participants(model, method, f"arriving-{per_second}", options.seed) as participants:
+        await participants.add_first()
+        return await _arrive(participants, per_second)
+
+
+async def _arrive(participants: Participants, per_second: int) -> Backlog:
     clients = cycle(participants.clients(CLIENTS))
     arrived, done = [0, 0], [0, 0]  # half-way, and now
-    moments = _moments(stream(options.seed, f"arriving {per_second}"), per_second)
+    moments = _moments(stream(participants.seed, f"arriving {per_second}"), per_second)
     start = anyio.current_time()
 
     async def change(client: Client) -> None:

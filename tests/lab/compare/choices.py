@@ -42,7 +42,7 @@ def choices(
     met = [
         (
             need,
-            ", ".join(
+            "; ".join(
                 f"{method.method} {method.price:.1f}" for method in by_price if is_met(method)
             ),
         )
@@ -55,8 +55,8 @@ def choices(
         for method, points in curves.items()
         if points and method in exact
     ]
-    fastest = ", ".join(f"{method} {rate:,.0f}/s" for rate, method in sorted(ends, reverse=True))
+    fastest = "; ".join(f"{method} {rate:,.0f}/s" for rate, method in sorted(ends, reverse=True))
     return [
-        (need, ", ".join(filter(None, (FIRST.get(need), methods))) or NONE)
+        (need, "; ".join(filter(None, (FIRST.get(need), methods))) or NONE)
         for need, methods in (*met, (HOT, fastest))
     ]

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LEDGER_SHARDED = "collection-sharded"
-"""The ledger with a counter in shards: an option of the table, not a method of its own."""
+LEDGER_COMBINED = "collection, combined"
+"""The ledger with a counter in shards, or combined: an option of the table, no method of its own.
+"""
+ARRIVING_SECONDS = 10.0
+"""How long changes arrive at a rate of their own."""
 MANY = 20
 AT_ONCE, AFTER_ONE, AFTER_MANY = "at once", "1 other", f"{MANY} others"
 MINUTES_LATER, DAYS_LATER, ELSEWHERE = "11 min", "8 days", "away"
@@ -184,6 +188,11 @@ class Backlog:
     waiting_half_way: int
     waiting: int
     useful_per_second: float
+
+    @property
+    def is_swamped(self) -> bool:
+        """Whether more wait in the end than got through: a higher rate would show no more."""
+        return self.waiting > self.useful_per_second * ARRIVING_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

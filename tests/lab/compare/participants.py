@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import sub
 from random import Random
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
+import anyio
+from anyio.abc import TaskGroup
 from proof.simulator.randomness import stream
 
-from lab.compare.model import Model
-from lab.compare.ways import WAYS
+from lab.compare.figures import LEDGER_COMBINED
+from lab.compare.ways import WAYS, combined_counter
 from lab.harness.latency import LatencyRecorder
+from lab.harness.model import Model
 from ledger.core.errors import StoreError
 from ledger.demo.harness.table import TestTable
 from ledger.primitives.counters import Counter, new_token
@@ -86,7 +90,11 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """The clients of one counter; `lost` is the share of their writes without an answer."""
+    """The clients of one counter; `lost` is the share of their writes without an answer.
+
+    Each is a process of its own. But callers of a combined counter share one in each region, which
+    sends within `async with`.
+    """
 
     table: ComparedTable
     method: str
@@ -95,6 +103,21 @@ class Participants:
     lost: float = 0.0
     limits: Mapping[str, int] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
+    _shared: dict[str, tuple[Counter, AnswerLoss]] = field(default_factory=dict, init=False)
+    _tasks: TaskGroup = field(default_factory=anyio.create_task_group, init=False)
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(kind, error, traceback)
 
     @property
     def home(self) -> str:
@@ -108,16 +131,27 @@ class Participants:
         """
         where = region or self.home
         label = f"{self.method}/{self.name}/{where}/{name}"
-        loss = AnswerLoss(stream(self.seed, f"{label}/lost"), 0.0 if is_reliable else self.lost)
-        clock = self.table.clock
-        counter = WAYS[self.method](
-            FaultyStore(self.table.stores[where], loss, clock=clock),
-            f"{self.name}-{self.method}",
-            services=Services.of(clock=clock, randomness=stream(self.seed, f"{label}/tags")),
-            **self.limits,
-        )
+        if self.method == LEDGER_COMBINED and not is_reliable:
+            if where not in self._shared:
+                self._shared[where] = self._counter(where, label, self.lost, is_shared=True)
+            counter, loss = self._shared[where]
+        else:
+            counter, loss = self._counter(where, label, 0.0 if is_reliable else self.lost)
         draws = stream(self.seed, f"{label}/tokens")
-        return Client(clock, counter, loss, draws, Answers() if is_reliable else self.answers)
+        answers = Answers() if is_reliable else self.answers
+        return Client(self.table.clock, counter, loss, draws, answers)
+
+    def _counter(
+        self, where: str, label: str, lost: float, *, is_shared: bool = False
+    ) -> tuple[Counter, AnswerLoss]:
+        """Return a counter over a store that loses answers, and what decides which."""
+        loss, clock = AnswerLoss(stream(self.seed, f"{label}/lost"), lost), self.table.clock
+        store = FaultyStore(self.table.stores[where], loss, clock=clock)
+        name = f"{self.name}-{self.method}".replace(", ", "-")
+        services = Services.of(clock=clock, randomness=stream(self.seed, f"{label}/tags"))
+        if is_shared:
+            return combined_counter(store, name, services=services, tasks=self._tasks), loss
+        return WAYS[self.method].make(store, name, services=services, **self.limits), loss
 
     def clients(self, count: int) -> list[Client]:
         """Return clients at home."""
@@ -130,6 +164,11 @@ class Participants:
     async def value(self, region: str | None = None) -> int:
         """Return the value that a region shows."""
         return int(await self.client("reader", region, is_reliable=True).counter.value())
+
+
+def requests_of(clients: Sequence[Client]) -> int:
+    """Return how many writes clients have sent, without the store's own retries."""
+    return sum(loss.writes for loss in {client.loss for client in clients})
 
 
 async def share(clients: Sequence[Client], changes: int, change: int = 1) -> None:

@@ -14,12 +14,13 @@ from lab.compare.figures import (
     AFTER_ONE,
     DAYS_LATER,
     ELSEWHERE,
+    LEDGER_COMBINED,
     MINUTES_LATER,
     MOMENTS,
     Alone,
     MethodFigures,
 )
-from ledger.primitives.counters import METHODS
+from lab.compare.ways import COMPARED
 
 Status = Literal["shown", "unseen", "broken"]
 About = Literal["unknown", "tokens", "thresholds", "regions", "cost"]
@@ -74,6 +75,9 @@ _ALWAYS = frozenset(MOMENTS)
 _LATER = frozenset({MINUTES_LATER, DAYS_LATER})
 _ATOMIC = Promise(losses=Losses.OVER, tokens="never", twice=_ALWAYS)
 _MARKER = Promise(tokens="for a week (marker)", twice=frozenset({DAYS_LATER}))
+_LEDGER = Promise(
+    tokens="5 min, then refused", refused=_LATER, limits=Limits.NONE, keeps_regions=True
+)
 PROMISES: Mapping[str, Promise] = {
     "atomic": _ATOMIC,
     "atomic-once": replace(_ATOMIC, losses=Losses.UNDER),
@@ -85,9 +89,8 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "client-token": Promise(tokens="10 min, own region", twice=_LATER | {ELSEWHERE}),
     "marker": _MARKER,
-    "collection": Promise(
-        tokens="5 min, then refused", refused=_LATER, limits=Limits.NONE, keeps_regions=True
-    ),
+    "collection": _LEDGER,
+    LEDGER_COMBINED: replace(_LEDGER, tokens="never", twice=_ALWAYS, refused=frozenset()),
     "slots": Promise(tokens="while it has a slot"),
     "atomic-sharded": replace(_ATOMIC, limits=Limits.PARTS),
     "marker-sharded": replace(_MARKER, limits=Limits.PARTS),
@@ -96,7 +99,7 @@ PROMISES: Mapping[str, Promise] = {
 
 def claims(figures: MethodFigures) -> Mapping[About, Claim]:
     """Check each guarantee against the measurements."""
-    promise, promised = PROMISES[figures.method], METHODS[figures.method].guarantees
+    promise, promised = PROMISES[figures.method], COMPARED[figures.method].guarantees
     regions = "loses nothing" if promise.keeps_regions else "loses updates"
     cost = Alone(promised.write_units, promised.read_units)
     return {

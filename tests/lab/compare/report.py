@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from lab.compare.arrivals import AGAIN_SECONDS, ARRIVING_SECONDS
+from lab.compare.arrivals import AGAIN_SECONDS
 from lab.compare.choices import choices
 from lab.compare.figures import (
+    ARRIVING_SECONDS,
     MOMENTS,
     Backlog,
     MethodFigures,
@@ -119,24 +120,25 @@ class CompareReport(RunReport):
             columns=("method", *writers),
             rows=[[method, *map(_point_text, points)] for method, points in self.curves.items()],
             caption="The last digits of a cell: the share of the writes sent that repeat an earlier"
-            " one. collection-sharded is the ledger with `ledger table set shards`.",
+            " one. collection-sharded is the ledger with `ledger table set shards`; combined, with"
+            " `ledger table set combine`, where the writers are callers of one process.",
         )
 
     def _arriving(self) -> Section:
-        first = next(iter(self.backlogs.values()), ())
+        rates = max(self.backlogs.values(), key=len, default=())
         return Section(
             title=f"7. Changes that arrive at a rate of their own ({MODEL})",
             columns=(
                 "method",
-                *(f"{backlog.arriving_per_second}/s:\nthrough, waiting" for backlog in first),
+                *(f"{backlog.arriving_per_second:,}/s:\nthrough, waiting" for backlog in rates),
             ),
             rows=[
-                [method, *map(_backlog_text, backlogs)]
+                [method, *map(_backlog_text, backlogs), *[""] * (len(rates) - len(backlogs))]
                 for method, backlogs in self.backlogs.items()
             ],
             caption=f"Waiting: after {ARRIVING_SECONDS / 2:g} and {ARRIVING_SECONDS:g} s; where the"
-            " second is about twice the first, it grows without end. A change that is not applied"
-            f" is made again after {AGAIN_SECONDS:g} s.",
+            " second is about twice the first, it grows without end, and higher rates are left out."
+            f" A change that is not applied is made again after {AGAIN_SECONDS:g} s.",
         )
 
 

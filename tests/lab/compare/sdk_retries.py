@@ -9,10 +9,10 @@ method, on the model.
 from collections.abc import Awaitable, Callable, Sequence
 
 from lab.compare.figures import SdkRetried
-from lab.compare.model import Model
 from lab.compare.options import CompareOptions
 from lab.compare.participants import Participants
 from lab.compare.ways import WAYS
+from lab.harness.model import Model
 from ledger.primitives.counters import new_token
 from ledger.runtime.services import Services
 from ledger.store.port import Store
@@ -84,7 +84,7 @@ async def _once(
 ) -> tuple[str, int]:
     """Return what `add` reports of one change, and what is kept of it."""
     client = participants.client(name)
-    make = WAYS[method]
+    make = WAYS[method].make
     reliable = make(
         model.stores[participants.home],
         name,

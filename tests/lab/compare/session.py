@@ -16,7 +16,6 @@ from lab.compare.figures import (
     Repeat,
     SdkRetried,
 )
-from lab.compare.model import open_model
 from lab.compare.options import CompareOptions
 from lab.compare.participants import ComparedTable
 from lab.compare.parts import (
@@ -30,7 +29,8 @@ from lab.compare.parts import (
 )
 from lab.compare.report import CompareReport
 from lab.compare.sdk_retries import retried_by_sdk
-from lab.compare.ways import WAYS
+from lab.compare.ways import COMPARED, WAYS
+from lab.harness.model import Model, open_model
 from ledger.demo.harness.display import OnStep
 from ledger.demo.harness.options import REGIONS, LabOptions
 from ledger.demo.harness.table import TestTable, open_table
@@ -53,10 +53,14 @@ def compare(options: CompareOptions, *, on_step: OnStep) -> CompareReport:
     backlogs = loop.run(lambda: _backlogs(options, on_step))
     retried = loop.run(lambda: _retried(options))
     if options.is_model:
-        figures = loop.run(lambda: _on_table(open_model(options), on_model, options, on_step))
+        figures = loop.run(lambda: _on_table(_model(options), on_model, options, on_step))
     else:
         figures = anyio.run(_on_table, open_local(options), on_model, options, on_step)
     return CompareReport(options, figures, curves, backlogs, retried)
+
+
+def _model(options: CompareOptions) -> AbstractAsyncContextManager[Model]:
+    return open_model(options.regions, options.seed)
 
 
 def open_local(options: CompareOptions) -> AbstractAsyncContextManager[TestTable]:
@@ -74,8 +78,8 @@ def open_local(options: CompareOptions) -> AbstractAsyncContextManager[TestTable
 async def _on_model(options: CompareOptions, on_step: OnStep) -> _OnModel:
     """Measure repeated tokens and lone changes, without faults."""
     found = {}
-    async with open_model(options) as model:
-        for method in METHODS:
+    async with _model(options) as model:
+        for method in COMPARED:
             on_step(f"model, {method}: the same token again")
             repeats = {moment: await repeat(model, method, moment, options) for moment in MOMENTS}
             found[method] = await count_alone(model, method, options), repeats
@@ -85,7 +89,7 @@ async def _on_model(options: CompareOptions, on_step: OnStep) -> _OnModel:
 async def _curves(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[Point, ...]]:
     """Measure contention of more and more writers."""
     curves: dict[str, tuple[Point, ...]] = {}
-    async with open_model(options) as model:
+    async with _model(options) as model:
         for method in WAYS:
             on_step(f"model, {method}: up to {WRITERS[-1]} writers of one counter")
             points = [await contend(model, method, writers, options) for writers in WRITERS]
@@ -94,19 +98,23 @@ async def _curves(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[P
 
 
 async def _backlogs(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[Backlog, ...]]:
-    """Measure what waits when changes arrive at a rate of their own."""
+    """Measure what waits when changes arrive at a rate of their own, until most of them do."""
     found: dict[str, tuple[Backlog, ...]] = {}
-    async with open_model(options) as model:
+    async with _model(options) as model:
         for method in METHODS_MEASURED:
             on_step(f"model, {method}: up to {PER_SECOND[-1]} changes a second arriving")
-            backlogs = [await arrive(model, method, rate, options) for rate in PER_SECOND]
+            backlogs: list[Backlog] = []
+            for rate in PER_SECOND:
+                backlogs.append(await arrive(model, method, rate, options))
+                if backlogs[-1].is_swamped:
+                    break
             found[method] = tuple(backlogs)
     return found
 
 
 async def _retried(options: CompareOptions) -> tuple[SdkRetried, ...]:
     """Measure what the SDK's own retries do to each method."""
-    async with open_model(options) as model:
+    async with _model(options) as model:
         return tuple([await retried_by_sdk(model, method, options) for method in METHODS])
 
 
@@ -120,8 +128,8 @@ async def _on_table(
     on_step(f"starting a global table of {options.regions} regions ({options.engine})")
     figures: list[MethodFigures] = []
     async with opening as table:
-        for place, method in enumerate(METHODS, start=1):
-            on_step(f"{place} of {len(METHODS)}, {method}: writers, lost answers, regions, buyers")
+        for place, method in enumerate(COMPARED, start=1):
+            on_step(f"{place} of {len(COMPARED)}, {method}: writers, lost answers, regions, buyers")
             alone, repeats = on_model[method]
             figures.append(
                 MethodFigures(

@@ -52,7 +52,8 @@ async def test_at_a_low_rate_a_latency_is_the_call_s_and_nothing_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A call is due when it is begun, and until the next is due there is one sleep."""
-    meter, now, sleeps = Meter(), 0.0, 0
+    now, sleeps = 0.0, 0
+    meter = Meter(lambda: now)
 
     async def sleep(seconds: float) -> None:
         nonlocal now, sleeps
@@ -65,7 +66,6 @@ async def test_at_a_low_rate_a_latency_is_the_call_s_and_nothing_polls(
         now += 0.003
         return 1, 1
 
-    monkeypatch.setattr(load, "perf_counter", lambda: now)
     monkeypatch.setattr("asyncio.sleep", sleep)
     await load.offered(work, meter, calls_per_second=5, calls_max=5, seconds=2.1)
     assert meter.calls == 10

@@ -1,21 +1,22 @@
 import pytest
-from lab.compare.arrivals import ARRIVING_SECONDS, arrive
-from lab.compare.figures import Backlog, SdkRetried
-from lab.compare.model import open_model
+from lab.compare.arrivals import arrive
+from lab.compare.figures import ARRIVING_SECONDS, LEDGER_COMBINED, Backlog, SdkRetried
 from lab.compare.options import CompareOptions
 from lab.compare.sdk_retries import retried_by_sdk
+from lab.harness.model import open_model
 from proof.simulator import loop
 
 OPTIONS = CompareOptions(engine="model")
 PER_SECOND = 150
+BEYOND_A_PARTITION = 1_200
 
 
-def backlog(method: str) -> Backlog:
-    """Return what waits of 150 changes a second."""
+def backlog(method: str, per_second: int = PER_SECOND) -> Backlog:
+    """Return what waits of so many changes a second."""
 
     async def run() -> Backlog:
-        async with open_model(OPTIONS) as model:
-            return await arrive(model, method, PER_SECOND, OPTIONS)
+        async with open_model(OPTIONS.regions, OPTIONS.seed) as model:
+            return await arrive(model, method, per_second, OPTIONS)
 
     return loop.run(run)
 
@@ -37,6 +38,16 @@ def test_the_ledger_has_no_backlog() -> None:
     assert its.useful_per_second == pytest.approx(PER_SECOND, rel=0.1)
 
 
+@pytest.mark.slow
+def test_changes_that_share_items_pass_what_a_partition_takes() -> None:
+    """Over a thousand a second are through if they share items; with an item each they wait."""
+    combined, alone = [
+        backlog(method, BEYOND_A_PARTITION) for method in (LEDGER_COMBINED, "collection")
+    ]
+    assert max(combined.waiting, combined.waiting_half_way) < 100
+    assert alone.waiting > 1.6 * alone.waiting_half_way > 1_000
+
+
 @pytest.mark.parametrize(
     ("method", "answered", "kept", "reported"),
     [
@@ -55,7 +66,7 @@ def test_what_the_retries_of_the_sdk_do(
     """`ADD` counts twice; a condition fails though the change was applied; a token is seen."""
 
     async def run() -> SdkRetried:
-        async with open_model(OPTIONS) as model:
+        async with open_model(OPTIONS.regions, OPTIONS.seed) as model:
             return await retried_by_sdk(model, method, OPTIONS)
 
     its = loop.run(run)
@@ -66,7 +77,7 @@ def test_without_them_only_what_may_count_twice_does() -> None:
     """As the library runs: `atomic-once` says that it does not know, and has counted once."""
 
     async def run() -> dict[str, tuple[int, str]]:
-        async with open_model(OPTIONS) as model:
+        async with open_model(OPTIONS.regions, OPTIONS.seed) as model:
             names = ("atomic", "atomic-once", "optimistic", "marker", "slots", "collection")
             found = [await retried_by_sdk(model, name, OPTIONS) for name in names]
             return {

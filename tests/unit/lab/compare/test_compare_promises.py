@@ -11,9 +11,8 @@ from lab.compare.figures import (
     Sold,
 )
 from lab.compare.promises import PROMISES, About, Status, broken, claims
+from lab.compare.ways import COMPARED
 from support.comparing import figures, recounted
-
-from ledger.primitives.counters import METHODS
 
 
 def repeated(method: str, moment: str, repeat: Repeat) -> MethodFigures:
@@ -23,11 +22,11 @@ def repeated(method: str, moment: str, repeat: Repeat) -> MethodFigures:
 
 
 def test_every_method_has_its_promises() -> None:
-    """What the registry has is compared, and nothing else."""
-    assert set(PROMISES) == set(METHODS)
+    """What the registry has is compared, and the ledger combined, and nothing else."""
+    assert set(PROMISES) == set(COMPARED)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", COMPARED)
 def test_figures_as_they_should_be_show_every_promise(method: str) -> None:
     """With the figures that a method should have each of its promises is shown."""
     found = claims(figures(method))

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.compare.figures import Partitioned, Sold
+from lab.compare.figures import Backlog, Partitioned, Sold
 from lab.compare.report import CompareReport
+from lab.compare.ways import COMPARED
 from pydantic import TypeAdapter
 from support.comparing import counted, recounted, report
 
 from ledger.demo.harness.report import ReportFiles, to_csv
-from ledger.primitives.counters import METHODS
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,14 @@ def test_a_stock_is_oversold_or_left(sold: int, unknown: int, oversold: int, uns
     assert (its.oversold, its.unsold) == (oversold, unsold)
 
 
+@pytest.mark.parametrize(("waiting", "is_swamped"), [(1_500, False), (1_501, True)])
+def test_a_rate_is_too_high_if_more_wait_than_get_through(
+    waiting: int, *, is_swamped: bool
+) -> None:
+    """Of 150 a second in ten seconds 1,500 are through."""
+    assert Backlog(400, 700, waiting, 150.0).is_swamped == is_swamped
+
+
 def test_json_has_every_figure(tmp_path: Path) -> None:
     """A report that is read from its JSON file is the same."""
     one, path = report(), tmp_path / "all.json"
@@ -67,8 +75,8 @@ def test_json_has_every_figure(tmp_path: Path) -> None:
 def test_csv_has_a_line_for_each_method() -> None:
     """Every method has its line, every line every column, curves only where there are some."""
     rows = list(csv.DictReader(io.StringIO(to_csv(report().as_rows()))))
-    assert [row["method"] for row in rows] == list(METHODS)
-    atomic, collection = rows[0], rows[list(METHODS).index("collection")]
+    assert [row["method"] for row in rows] == list(COMPARED)
+    atomic, collection = rows[0], rows[list(COMPARED).index("collection")]
     assert (atomic["error"], atomic["silent_error"], atomic["regions_lost"]) == ("7", "7", "100")
     assert (atomic["regions_value_least"], atomic["alone_units"]) == ("100", "1 / 0")
     assert atomic["useful_per_second_64_writers"] == "1000.0"

@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 import pytest
-from lab.compare.model import VirtualClock
+from lab.harness.model import VirtualClock
 from proof.simulator import loop
 from support.clients import together
 from support.ledgers import HOME, make_services

@@ -22,10 +22,9 @@ from proof.simulator.clocks import START
 from proof.simulator.randomness import stream
 from proof.simulator.world import Lag, World, WorldFacts
 
-from lab.compare.options import CompareOptions
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import Key, key_of
-from ledger.core.errors import SignedTooLate, Throttled
+from ledger.core.errors import SignedTooLate, StoreError, Throttled
 from ledger.core.keys import EXPIRES
 from ledger.demo.harness.options import REGIONS
 from ledger.runtime.metrics import Metrics
@@ -33,7 +32,17 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarder import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.meter import MeteredStore
-from ledger.store.writes import Action, Outcome, Put, Write, placed, signed_by
+from ledger.store.writes import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    EachOutcome,
+    Outcome,
+    Put,
+    Write,
+    placed,
+    signed_by,
+)
 from ledger.testing.replicas import Replica
 
 TRIP_SECONDS = (0.001, 0.004)
@@ -41,6 +50,9 @@ SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03
 TRANSACTION_SECONDS = 0.006
 PARTITION_UNITS_PER_SECOND = 1000.0
 PARTITION_UNITS_AT_ONCE = 20.0
+"""A larger write is taken where so many are left, and the partition takes nothing until it has come
+in.
+"""
 LAG = Lag(usual_seconds=0.25, late_share=0.0)
 POLLS_MAX = 1000
 TOO_LATE = "signed too late, so it was not sent"
@@ -77,7 +89,7 @@ class Service:
         if any(self._held_until.get(key, 0) > now for key, _ in costs):
             return "conflict"
         for key, units in costs:
-            if self._units_left(key[0], now) < units:
+            if self._units_left(key[0], now) < min(units, PARTITION_UNITS_AT_ONCE):
                 return "throttled"
         for key, units in costs:
             self._left[key[0]] = self._units_left(key[0], now) - units, now
@@ -115,6 +127,47 @@ class ModelStore(ForwardingStore):
         serve = lambda: self._replica.transact(actions, token=token)  # noqa: E731 (one line)
         return await self._send(actions, serve, held_seconds=TRANSACTION_SECONDS)
 
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch: what its partitions do not take is sent again, within the bound."""
+        left = list(range(len(writes)))
+        async for taken in self._taken(writes, left):
+            await self._replica.write_batch([writes[place] for place in taken])
+        if len(left) == len(writes):
+            raise Throttled(f"{self.region}: still throttled")
+        return BatchOutcome(tuple(left), (), "still throttled" if left else "")
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several conditional writes, each on its own, as a batch."""
+        left, outcomes = list(range(len(writes))), dict[int, Outcome | StoreError]()
+        async for taken in self._taken(writes, left):
+            answer = await self._replica.write_each([writes[place] for place in taken])
+            outcomes.update(zip(taken, answer.outcomes, strict=True))
+        outcomes.update((place, Throttled(f"{self.region}: still throttled")) for place in left)
+        return EachOutcome(tuple(outcomes[place] for place in range(len(writes))))
+
+    async def _taken(self, writes: Sequence[Write], left: list[int]) -> AsyncIterator[list[int]]:
+        """Yield the places of writes that partitions take, try by try, and take them out of `left`.
+
+        Those that no partition took stay in it.
+        """
+        latest, tries = signed_by(writes), self._retrier.begin("batch")
+        while left:
+            self._check_signed(latest)
+            await self._trip()
+            now = self._clock.monotonic()
+            taken = [
+                place
+                for place in left
+                if not self._service.admit([self._cost(writes[place])], now, 0.0)
+            ]
+            left[:] = [place for place in left if place not in taken]
+            if taken:
+                yield taken
+            await self._trip()
+            if left and not await tries.again("throttled", throttled=True):
+                return
+        tries.succeeded()
+
     async def _send(
         self,
         actions: Sequence[Action],
@@ -126,10 +179,9 @@ class ModelStore(ForwardingStore):
         latest, operation = signed_by(actions), "transaction" if held_seconds else "write"
         tries = self._retrier.begin(operation)
         while True:
-            if latest is not None and self._clock.now() > latest:
-                raise SignedTooLate(TOO_LATE)
+            self._check_signed(latest)
             await self._trip()
-            costs = [(action.key, self._units(action, held_seconds > 0)) for action in actions]
+            costs = [self._cost(action, is_transaction=held_seconds > 0) for action in actions]
             cause = self._service.admit(costs, self._clock.monotonic(), held_seconds)
             if not cause:
                 await self._clock.sleep(held_seconds)
@@ -140,11 +192,15 @@ class ModelStore(ForwardingStore):
             if not await tries.again(cause, throttled=cause == "throttled"):
                 raise Throttled(f"{self.region}: still {cause} after {tries.requests} tries")
 
-    def _units(self, action: Action, is_transaction: bool) -> int:  # noqa: FBT001 (a fact)
+    def _check_signed(self, latest: datetime | None) -> None:
+        if latest is not None and self._clock.now() > latest:
+            raise SignedTooLate(TOO_LATE)
+
+    def _cost(self, action: Action, *, is_transaction: bool = False) -> tuple[Key, int]:
         name, action = placed(action)
         there = self._replica.table.named(name).get(action.key) or {}
         size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
-        return write_units(size, transactional=is_transaction)
+        return action.key, write_units(size, transactional=is_transaction)
 
     async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Carry a request there and its answer back."""
@@ -198,21 +254,21 @@ class Model:
 
 
 @asynccontextmanager
-async def open_model(options: CompareOptions) -> AsyncIterator[Model]:
-    """Make a model from the options' seed; it needs the virtual loop to run on."""
-    regions, registry, clock = REGIONS[: options.regions], CollectorRegistry(), VirtualClock()
+async def open_model(regions: int, seed: int) -> AsyncIterator[Model]:
+    """Make a model of so many regions from a seed; it needs the virtual loop to run on."""
+    names, registry, clock = REGIONS[:regions], CollectorRegistry(), VirtualClock()
     metrics = Metrics.of(registry)
     world = World(
-        regions,
+        names,
         loop=asyncio.get_running_loop(),
-        randomness=stream(options.seed, "world"),
+        randomness=stream(seed, "world"),
         facts=WorldFacts(LAG),
         clock=clock,
     )
 
     def store(region: str) -> MeteredStore:
-        draws = stream(options.seed, f"trips {region}")
+        draws = stream(seed, f"trips {region}")
         inner = ModelStore(world.replicas[region], metrics=metrics, randomness=draws)
         return MeteredStore(inner, metrics=metrics, clock=clock)
 
-    yield Model(world, {region: store(region) for region in regions}, clock, registry)
+    yield Model(world, {region: store(region) for region in names}, clock, registry)
