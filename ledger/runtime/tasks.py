@@ -82,7 +82,7 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
             for _ in range(min(at_once, len(jobs)) - 1):
                 tasks.start_soon(work)
             await work()  # this task is one of the workers
-    return _in_order(results, len(jobs))
+    return await _in_order(results, len(jobs))
 
 
 async def run_requests(
@@ -106,7 +106,7 @@ async def run_requests(
     except BaseException:
         await _end(tasks)
         raise
-    return _in_order(results, len(jobs))
+    return await _in_order(results, len(jobs))
 
 
 async def _end(tasks: Collection["asyncio.Task[None]"]) -> None:
@@ -134,9 +134,15 @@ def _worker(
     return work
 
 
-def _in_order(results: dict[int, Result], count: int) -> list[Result]:
+async def _in_order(results: dict[int, Result], count: int) -> list[Result]:
+    """Return the results in the order of the jobs.
+
+    Results that are missing mean a cancellation that was lost: only other workers met it, or a
+    scope in a job ended just then, for which anyio mistakes it. A cancelled scope repeats its own,
+    and takes no other.
+    """
     if len(results) < count:
-        # Cancelled just as a scope in a job ended: anyio mistakes one for the other, and continues.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         raise anyio.get_cancelled_exc_class()
     return [results[place] for place in range(count)]
 

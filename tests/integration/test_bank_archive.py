@@ -8,10 +8,9 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from support.worlds import merge_all
+from support.worlds import SHORT_TERMS, merge_all
 
 from compactor import Compactor
 from ledger.administration.archive.check import ArchiveCheck, ArchiveFault
@@ -27,13 +26,6 @@ from ledger.writes.entry_plan import Change
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"
 SAMPLE = Path(__file__).parents[2] / "ledger" / "demo" / "bank-changes.csv"
 ROWS = 20_000 if os.environ.get("LEDGER_WHOLE") else 1_500
-TIMES: dict[str, Any] = {
-    "settle": 3.0,
-    "retry_horizon": 1.2,
-    "observation_delay": 0.5,
-    "read_deadline": 0.4,
-    "compactor": {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0},
-}
 AT_ONCE = 500
 
 
@@ -82,7 +74,7 @@ async def test_statements_of_a_bank(tmp_path: Path) -> None:
     for row in found:
         by_account[f"account-{row['account']}"].append(row)
     accounts, months = sorted(by_account), months_of(found)
-    settings = {**TIMES, "archive": [url], "periods": {"account-*": {"effective": True}}}
+    settings = {**SHORT_TERMS, "archive": [url], "periods": {"account-*": {"effective": True}}}
     clock = SystemClock()
     async with open_table(LabOptions(), REGIONS, **settings) as table:
         await written(table, found)

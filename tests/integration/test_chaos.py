@@ -77,6 +77,30 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     check_held(*run_chaos(tmp_path, *options))
 
 
+@pytest.mark.slow
+def test_every_history_of_a_short_run_has_each_change_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under kills, each change that calls share an item for is there, under its id, in all regions.
+
+    Compactors that are killed leave the archive as complete as the totals.
+    """
+    monkeypatch.setattr(run, "TIMES", SHORT_TIMES)
+    monkeypatch.setattr(run, "MERGING", MERGING)
+    options = ["--seed", "17", "--minutes", "0.3", "--engine", "memory", "--archive"]
+    result, report = run_chaos(tmp_path, *options)
+    check_held(result, report, checks=5)
+    said = re.fullmatch(
+        r"history: ([\d,]+) changes once each in 3 regions, ([\d,]+) of them in items .*",
+        report["checked"][-1],
+    )
+    assert said is not None, report["checked"]
+    changes, parts = (int(number.replace(",", "")) for number in said.groups())
+    assert changes >= 3 * report["changes"]["acknowledged"]
+    assert parts > 100
+    assert "kill writer" in report["process_faults"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ HOME = "us-east-1"
 
 
 def test_changes_of_every_kind_are_drawn() -> None:
-    """Durations that grow, that shrink, those of reads, steps of shards, and the home."""
+    """Durations that grow or shrink, those of reads, shards, the home, what is combined."""
     plans = [draw(seed).contract for seed in SEEDS]
     changes = [(plan.first, change) for plan in plans if plan for change in plan.changes]
     assert {name for _, change in changes for name in change.values} == {
@@ -37,6 +37,7 @@ def test_changes_of_every_kind_are_drawn() -> None:
         "read_deadline",
         "shards",
         "home",
+        "combine",
     }
     settles = [
         (first.settle, change.values["settle"])

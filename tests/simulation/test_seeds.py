@@ -3,6 +3,7 @@
 `LEDGER_SIM_FIRST_SEED` says from where the fresh seeds are counted: CI draws it from the commit.
 """
 
+import asyncio
 import os
 import re
 from collections.abc import Generator
@@ -22,6 +23,8 @@ from proof.simulator.run import Result, run_seed
 from proof.simulator.scenario import draw, keeps_archive, keeps_periods
 from support.tiers import few_fast, with_slow
 from typer.testing import CliRunner
+
+from ledger.session.ledger import Ledger
 
 FEW_SEEDS = 2
 SHORTEST_REGRESSIONS = {5, 11, 64}
@@ -98,6 +101,19 @@ def test_failing_seed_replays_exactly() -> None:
     again = run_mutant(found.seed, mutant=mutant, is_traced=True)
     assert again.violation == found.violation
     assert str(found.violation) in again.trace[-1]
+
+
+def test_a_call_that_ends_as_cancelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing cancels a call from outside, so it is an error of the program."""
+
+    async def cancelled(*_: object, **__: object) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Ledger, "record", cancelled)
+    found = run_seed(5).violation
+    assert found is not None
+    assert found.is_error
+    assert "CancelledError" in found.text
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from lab.bench import node
 from lab.bench.cases import SDK_V3
-from support import browsers, dynamodb_local
+from support import browsers, dynamodb_local, history
 
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.dynoxide import find_binary
@@ -80,6 +80,11 @@ def python_client() -> Path:
     return found.absolute()
 
 
+def _history() -> None:
+    if not history.is_there(history.BEFORE_PARTS):
+        raise Missing("this clone has no history so old")
+
+
 FINDERS: Mapping[str, Callable[[], object]] = {
     "memory": lambda: None,
     "dynoxide": find_binary,
@@ -106,6 +111,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "python_client": python_client,
     "typescript": partial(_npm, "openapi-typescript", "openapi-fetch", "typescript"),
     "browser": _browser,
+    "history": _history,
     "playwright": partial(_module, "playwright", "PyPI: playwright"),
     "sdk_v3": _sdk_v3,
 }

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
+from typing import Any
 
 from compactor import Compactor
 from ledger import Ledger
@@ -17,6 +18,14 @@ from ledger.store.reads import Scan
 
 PASSES_MAX = 60
 PAGES_MAX = 1000
+SHORT_TERMS: Mapping[str, Any] = {
+    "settle": 3.0,
+    "retry_horizon": 1.2,
+    "observation_delay": 0.5,
+    "read_deadline": 0.4,
+    "compactor": {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0},
+}
+"""With them what is written is merged within seconds."""
 
 
 @asynccontextmanager

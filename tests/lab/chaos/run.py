@@ -5,9 +5,10 @@ The schedule repeats with its seed; what the processes and the engine do meanwhi
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import anyio
@@ -28,7 +29,7 @@ from lab.faults.fault_run import (
     Terms,
 )
 from lab.faults.options import FaultOptions
-from lab.faults.report import FaultProgress
+from lab.faults.report import FaultProgress, FaultReport
 from lab.faults.schedule import Profile, draw
 from lab.faults.workload import CACHED_SECONDS, EVENTUAL_SECONDS, ReadMode, Workload
 from ledger.demo.harness.checker import TaggedChecker
@@ -60,11 +61,15 @@ class ChaosOptions(FaultOptions):
         Profile,
         typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
     ] = Profile.MIXED
+    archive: Annotated[
+        bool,
+        typer.Option("--archive", help="Keep an archive, and check every history at the end."),
+    ] = False
 
     @property
     def own_words(self) -> str:
         """What only this command has."""
-        return f" --profile {self.profile}"
+        return f" --profile {self.profile}{' --archive' if self.archive else ''}"
 
 
 class ChaosRun(FaultRun):
@@ -83,6 +88,14 @@ class ChaosRun(FaultRun):
             writers=[f"writer-{region}" for region in REGIONS],
             profile=options.profile,
         )
+
+    async def run(self) -> FaultReport:
+        """Run as every `FaultRun`; an archive, if there is one, goes with the run."""
+        with TemporaryDirectory(prefix="ledger-archive-") as folder:
+            if self._options.archive:
+                times = {**self._terms.times, "archive": [f"file://{folder}"]}
+                self._terms = replace(self._terms, times=times)
+            return await super().run()
 
     def _workload(self, participants: Participants, tasks: TaskGroup) -> Workload:
         return Workload(

@@ -22,12 +22,12 @@ from ledger.demo.harness.digit_tags import TaggedChange, amount, digits
 from ledger.reads.total import Total
 from ledger.writes.entry_plan import Change
 
-Kind = Literal["record", "keyed", "many", "together", "retry", "total"]
+Kind = Literal["record", "keyed", "many", "list", "together", "retry", "total"]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call; `at` is for `keyed`, `entries` and `together` are for `retry`.
+    """One call; `at` is for `keyed` and `list`, `entries` and `together` are for `retry`.
 
     A `total` reads the counter of its change, `max_age` seconds old at most.
     """
@@ -43,8 +43,9 @@ class Call:
 
     @property
     def key(self) -> str | None:
-        """The key of a keyed call: its change names it."""
-        return "key {} {}".format(*self.changes[0]) if self.kind == "keyed" else None
+        """The key of a keyed call, or of a list: its first change names it."""
+        is_keyed = self.kind in {"keyed", "list"}
+        return "{} {} {}".format(self.kind, *self.changes[0]) if is_keyed else None
 
     @property
     def oldest(self) -> tuple[TaggedChange, datetime | None]:
@@ -79,8 +80,10 @@ class Called(Protocol):
     ) -> Entry:
         """Add to a counter."""
 
-    async def record_many(self, changes: Iterable[Change]) -> list[Entry]:
-        """Record changes, each on its own."""
+    async def record_many(
+        self, changes: Iterable[Change], *, key: str | None, at: datetime | None
+    ) -> list[Entry]:
+        """Record changes, each on its own, or a list with one key."""
 
     async def record_together(self, changes: Iterable[Change]) -> list[Entry]:
         """Record changes, all or none."""
@@ -123,8 +126,8 @@ async def _make(ledger: Called, call: Call) -> None:
         case "record" | "keyed":
             [one] = changes
             await ledger.record(one.counter, one.change, key=call.key, at=call.at)
-        case "many":
-            await ledger.record_many(changes)
+        case "many" | "list":
+            await ledger.record_many(changes, key=call.key, at=call.at)
         case "together":
             await ledger.record_together(changes)
         case "retry":

@@ -1,17 +1,25 @@
 """The end of a run: everything is replicated and merged, then P2 to P5 are checked."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from lab.faults.report import FaultProgress
 from lab.faults.workload import ReadMode, Workload
+from lab.harness.config import without_terms
+from ledger.core import amounts, ids
 from ledger.core.errors import ReadTooSlow, StoreError
+from ledger.core.values import Entry
 from ledger.demo.harness.census import Census, take_census, wait_merged
+from ledger.demo.harness.digit_tags import digits
 from ledger.demo.harness.table import TestTable
 from ledger.runtime.tasks import run_all
+from ledger.session.ledger import Ledger
 
 READS_AT_ONCE = 3
 READ_SECONDS_MAX = 60.0
@@ -57,6 +65,8 @@ class EndChecks:
         )
         await self.table.wait_replicated()
         await self._check_totals("after everything is merged")
+        if self.table.settings.archive:
+            await self._check_histories()
 
     async def _check_totals(self, when: str) -> None:
         """Check P2 and P3: all regions show the same, and all that was acknowledged."""
@@ -76,6 +86,27 @@ class EndChecks:
             f"P2: {len(counters):,} counters the same in {len(shown)} regions {when};"
             f" P3: all {checker.tally()['acknowledged'] - checker.lost_changes:,} acknowledged"
             f" changes there{self._lost()}"
+        )
+
+    async def _check_histories(self) -> None:
+        """Check that each history has what its total counts, change by change, in order."""
+        progress, counters = self.progress, self.progress.checker.counters
+        progress.phase = "reading every history in every region"
+        found = Counter[str]()
+        settings = without_terms(self.table.settings)
+        for region in self.table.regions:
+            opening = Ledger.open(settings, region=region, registry=CollectorRegistry())
+            async with opening as ledger:
+                for counter in counters:
+                    entries = await self._repeat(partial(_history, ledger, counter))
+                    found["changes"] += len(entries)
+                    found["parts"] += sum(ids.split(entry.id)[1] is not None for entry in entries)
+                    if said := wrong_history(entries, await self._total(region, counter)):
+                        text = f"the history of {counter} in {region}: {said}"
+                        progress.add(progress.checker.violation("history", text, counter))
+        progress.checked.append(
+            f"history: {found['changes']:,} changes once each in {len(self.table.regions)} regions,"
+            f" {found['parts']:,} of them in items that several may share"
         )
 
     def _lost(self) -> str:
@@ -122,3 +153,21 @@ class EndChecks:
             f"P4: {len(partitions):,} collections of one net change each,"
             f" {self.progress.merged:,} entries merged"
         )
+
+
+async def _history(ledger: Ledger, counter: str) -> list[Entry]:
+    return [entry async for entry in ledger.history(counter)]
+
+
+def wrong_history(entries: Sequence[Entry], total: Decimal) -> str:
+    """Return what is wrong with a history, of which each entry is to be one change of a total.
+
+    Empty if nothing is: a right total counts each change once, so the sum says which are there.
+    """
+    for before, entry in zip(("", *(one.id for one in entries)), entries, strict=False):
+        if entry.id <= before:
+            return f"{entry.id} comes after {before}"
+        if [*digits(entry.change).values()] != [1] or entry.count != 1:
+            return f"{entry.id} is {entry.change}, which is not one change"
+    found = amounts.total_wide([entry.change for entry in entries])
+    return "" if found == total else f"it adds up to {found}, and the total is {total}"

@@ -1,5 +1,6 @@
 """The workload: writers and readers of every region, which report calls and reads to a checker."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,6 +28,7 @@ KINDS: Mapping[Kind | Literal["burst"], int] = {
     "record": 4,
     "keyed": 6,
     "many": 2,
+    "list": 2,
     "together": 2,
     "burst": 1,
 }
@@ -103,6 +105,8 @@ class Workload:
         self._checker = progress.checker
         self._clock = progress.clock
         self._horizon = settings.retry_horizon
+        # An archive answers what is repeated later.
+        self._answered = math.inf if settings.archive else self._horizon
         self._writers = dict(writers)
         self._read_modes = read_modes
         self._tasks = tasks
@@ -169,15 +173,15 @@ class Workload:
             async with anyio.create_task_group() as tasks:
                 for change in self._counters.take_of_one(several):
                     tasks.start_soon(self.call, region, Call("record", (change,)))
-        elif kind == "keyed":
-            await self._write_keyed(region)
+        elif kind in {"keyed", "list"}:
+            changes = self._counters.take(1 if kind == "keyed" else several)
+            await self._write_keyed(region, Call(kind, changes, at=self._clock.now()))
         else:
             changes = self._counters.take(1 if kind == "record" else several)
             await self.call(region, Call(kind, changes))
 
-    async def _write_keyed(self, region: str) -> None:
+    async def _write_keyed(self, region: str, call: Call) -> None:
         """Make a keyed call, which is repeated later in any region."""
-        call = Call("keyed", self._counters.take(1), at=self._clock.now())
         self._keyed.append(call)
         for _ in range(self._random.randrange(REPEATS_MAX + 1)):
             delay = self._random.random() * self._horizon * REPEATED_WITHIN_HORIZONS
@@ -200,7 +204,7 @@ class Workload:
         if outcome is not None:
             self._progress.repeats[outcome] += 1
             self._progress.add(
-                self._checker.check_repeat(region, change, outcome, age=age, horizon=self._horizon)
+                self._checker.check_repeat(region, change, outcome, age=age, horizon=self._answered)
             )
 
     async def call(self, region: str, call: Call) -> Outcome | None:

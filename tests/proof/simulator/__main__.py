@@ -25,6 +25,7 @@ from proof import results as page
 from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
 from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
+from proof.simulator.keyed_lists import has_lists
 from proof.simulator.mutants import MUTANTS, run_mutant
 from proof.simulator.pool import first_caught, processes, results
 from proof.simulator.run import Result
@@ -41,6 +42,7 @@ FEATURES: dict[str, Callable[[int], bool]] = {
     "budgets": keeps_budgets,
     "combining": calls_together,
     "forger": is_signed,
+    "lists": has_lists,
     "periods": keeps_periods,
     "wrong-clocks": has_wrong_clocks,
 }

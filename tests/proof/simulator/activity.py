@@ -65,13 +65,13 @@ def draw_operations(
             if open_counters:
                 counter = chance.choice(open_counters)
                 changes.append((counter, left[counter].pop(0)))
-        repeats = _repeats(chance, profile, regions) if kind == "keyed" else ()
+        repeats = draw_repeats(chance, profile, regions) if kind == "keyed" else ()
         at = draw_at(chance, busy)
         operations.append(Operation(at, chance.choice(regions), kind, tuple(changes), repeats))
     return tuple(sorted(operations, key=lambda operation: operation.at))
 
 
-def _repeats(
+def draw_repeats(
     chance: Random, profile: Profile, regions: tuple[str, ...]
 ) -> tuple[tuple[float, str], ...]:
     """Draw later calls with the same key: most within the retry horizon, some long after it."""
@@ -113,11 +113,10 @@ def in_bursts(
     return tuple(sorted(gathered, key=lambda operation: operation.at)), tuple(reads)
 
 
-def near(chance: Random, operation: Operation, moments: list[float]) -> Operation:
+def near(chance: Random, operation: Operation, moment: float) -> Operation:
     """Make most keyed changes before a change of terms, repeated near it, perhaps very late."""
-    if operation.kind != "keyed" or chance.random() < 0.2:  # noqa: PLR2004 (a share)
+    if operation.kind not in {"keyed", "keyed_list"} or chance.random() < 0.2:  # noqa: PLR2004 (a share)
         return operation
-    moment = moments[0]
     if chance.random() < 0.5:  # noqa: PLR2004 (a coin): old enough to be merged by shorter terms
         at = moment - chance.uniform(*OLD_SECONDS)
         repeated = [moment - chance.uniform(0.0, JUST_BEFORE_SECONDS) for _ in range(4)]

@@ -235,6 +235,11 @@ class Auditor:
         if number not in self._reached[region].get(counter, {}):
             self.fail("P3", f"{region} acknowledges change {number} of {counter}: it is not there")
 
+    def has_reached(self, region: str, changes: Sequence[tuple[str, int]]) -> bool:
+        """Return whether changes have reached a region."""
+        reached = self._reached[region]
+        return all(number in reached.get(counter, {}) for counter, number in changes)
+
     def answered(self, region: str, entries: Sequence[Entry]) -> None:
         """Check the entries that callers are given: each has its own change, where that is."""
         if said := self.parts.wrong_answer(entries):

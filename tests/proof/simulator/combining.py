@@ -51,21 +51,23 @@ def draw_shared(
     chance: Random, regions: tuple[str, ...], busy: tuple[BusyPeriod, ...]
 ) -> tuple[Operation, ...]:
     """Draw the calls of the combined counters, until each has all of its changes."""
-    left = {
-        counter: list(range(chance.randint(CHANGES_MIN, CHANGES_MAX)))
-        for counter in COUNTERS[: chance.choice((1, 2))]
-    }
+    left = draw_left(chance, COUNTERS[: chance.choice((1, 2))])
     operations, at = list[Operation](), 0.0
     while any(left.values()):
         if not operations or chance.random() >= SAME_MOMENT_SHARE:
             at = draw_at(chance, busy)
         kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
         count = chance.randint(CALLS_MIN, CALLS_MAX) if kind in {"shared", "listed"} else 1
-        operations.append(Operation(at, chance.choice(regions), kind, _taken(chance, left, count)))
+        operations.append(Operation(at, chance.choice(regions), kind, taken(chance, left, count)))
     return tuple(operations)
 
 
-def _taken(chance: Random, left: dict[str, list[int]], count: int) -> tuple[tuple[str, int], ...]:
+def draw_left(chance: Random, counters: tuple[str, ...]) -> dict[str, list[int]]:
+    """Draw the changes that each counter is to have."""
+    return {counter: list(range(chance.randint(CHANGES_MIN, CHANGES_MAX))) for counter in counters}
+
+
+def taken(chance: Random, left: dict[str, list[int]], count: int) -> tuple[tuple[str, int], ...]:
     """Take up to so many changes, most of them of one counter."""
     changes, counter = list[tuple[str, int]](), ""
     for _ in range(count):

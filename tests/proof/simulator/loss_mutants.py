@@ -75,7 +75,7 @@ LOSS_MUTANTS = (
         "a late write of the lost home, whose stamps were ahead, replaces the successor",
         40,
         ((decider, "succeed", in_place),),
-        first=12,
+        first=29,
         worlds=is_lossy,
     ),
     Mutant(

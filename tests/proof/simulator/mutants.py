@@ -375,7 +375,7 @@ _MUTANTS = (
                 "    if True:\n        shards = settings.shards_now(entry.counter, now)\n",
             ),
         ),
-        first=36,
+        first=76,
     ),
     Mutant(
         "no-version",
@@ -418,7 +418,7 @@ _MUTANTS = (
                 "True",
             ),
         ),
-        first=6,
+        first=17,
         worlds=is_contracted,
     ),
     Mutant(
@@ -427,7 +427,7 @@ _MUTANTS = (
         "the same, and reads that take longer than those who know only the old terms hold",
         40,
         ((contract_item, "stricter", mutations.newer_terms),),
-        first=6,
+        first=8,
         worlds=is_contracted,
     ),
     Mutant(

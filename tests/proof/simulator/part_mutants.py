@@ -1,8 +1,39 @@
 """Mutants of changes that share an item."""
 
+from ledger.core.values import Entry
+from ledger.session.ledger import Ledger
+from ledger.writes import asked_parts
+from ledger.writes.asked_parts import ListedChanges
+from ledger.writes.entry_plan import Change
 from proof.simulator.combining import calls_together, is_calm
 from proof.simulator.edit import Edit
+from proof.simulator.keyed_lists import has_lists
 from proof.simulator.mutant import Mutant
+from proof.simulator.scenario import draw
+from proof.simulator.terms import is_contracted
+
+_record_listed = Ledger._record_listed  # noqa: SLF001
+
+
+async def cut_by_terms(self: Ledger, listed: ListedChanges, end: float) -> list[Entry]:
+    """Let changes of a list share items only where the contract combines all their counters."""
+    settings = self._open_parts.writer._live.current  # noqa: SLF001
+    changes = [Change(entry.counter, entry.change) for entry in listed.entries()]
+    most, first = asked_parts.LISTED_MAX, listed.items[0]
+    if not all(settings.combines(change.counter) for change in changes):
+        asked_parts.LISTED_MAX = 1
+    cut, asked_parts.LISTED_MAX = ListedChanges.of(changes, first.key, first.at), most
+    return await _record_listed(self, cut, end)
+
+
+def combines_otherwise(seed: int) -> bool:
+    """Return whether a world has lists with a key, and comes to combine other counters."""
+    plan = draw(seed).contract if has_lists(seed) and is_contracted(seed) else None
+    if plan is None:
+        return False
+    first = plan.first.combine
+    return any(change.values.get("combine", first) != first for change in plan.changes)
+
 
 PART_MUTANTS = (
     Mutant(
@@ -100,5 +131,36 @@ PART_MUTANTS = (
             ),
         ),
         worlds=is_calm,
+    ),
+    Mutant(
+        "list-cut-by-size",
+        "where a list with a key is cut into items follows from the list alone",
+        "cut by whether its counters are combined: a repeat after a change of the contract has"
+        " other items, and counts twice",
+        24,
+        (
+            (
+                Ledger,
+                "_record_listed",
+                cut_by_terms,
+            ),
+        ),
+        first=2,
+        worlds=combines_otherwise,
+    ),
+    Mutant(
+        "lists-of-one-sum",
+        "a list is the same as one under its key if it has the same amounts in the same order",
+        "with the same sum another is acknowledged, and never written",
+        8,
+        (
+            Edit(
+                "ledger.core.values:same_change",
+                "ours.reverses, ours.parts)",
+                "ours.reverses, theirs.parts)",
+            ),
+        ),
+        first=4,
+        worlds=has_lists,
     ),
 )

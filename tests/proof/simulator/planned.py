@@ -10,13 +10,17 @@ from proof.simulator.profiles import Kind
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Changes to record at a moment; each of `repeats` (delay, region) repeats the call."""
+    """Changes to record at a moment; each of `repeats` (delay, region) repeats the call.
+
+    Each of `others` asks for another list under the key of the call.
+    """
 
     at: float
     region: str
     kind: Kind
     changes: tuple[tuple[str, int], ...]
     repeats: tuple[tuple[float, str], ...] = ()
+    others: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

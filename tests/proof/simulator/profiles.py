@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["one", "keyed", "many", "together", "foreign", "crowd", "shared", "listed"]
+Kind = Literal[
+    "one", "keyed", "many", "together", "foreign", "crowd", "shared", "listed", "keyed_list"
+]
 KINDS: Mapping[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "foreign": 1}
 
 

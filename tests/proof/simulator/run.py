@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import localcontext
 from functools import partial
@@ -16,6 +16,7 @@ from ledger.budgets import reclaim
 from ledger.core import contract
 from ledger.core.amounts import EXACT
 from ledger.core.contract import seconds_to_wait
+from ledger.writes import asked_parts
 from proof.simulator import loop
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.auditor import Auditor, Violation
@@ -66,7 +67,10 @@ class Result:
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
     """Run the world of a seed, whose audits never round; `mutants` activates a mutant around it."""
     scenario = draw(seed)
-    with localcontext(EXACT), _quiet(), _no_garbage(), _arriving(scenario.loss):
+    worlds = _quiet(), _no_garbage(), _arriving(scenario.loss), _listing(scenario.listed_max)
+    with localcontext(EXACT), ExitStack() as stack:
+        for world in worlds:
+            stack.enter_context(world)
         return loop.run(partial(_run, scenario, is_traced=is_traced))
 
 
@@ -140,6 +144,20 @@ def _arriving(loss: Loss | None) -> Iterator[None]:
         yield
     finally:
         reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
+
+
+@contextmanager
+def _listing(changes: int) -> Iterator[None]:
+    """Let so many changes of a list with a key share an item.
+
+    A total shows of 36 changes whether it counts them, so no list here has the product's hundred.
+    """
+    before = asked_parts.LISTED_MAX
+    asked_parts.LISTED_MAX = changes
+    try:
+        yield
+    finally:
+        asked_parts.LISTED_MAX = before
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger.settings import Settings
+from ledger.writes.asked_parts import LISTED_MAX
 from proof.simulator.activity import (
     busy_after,
     crowded,
@@ -33,6 +34,8 @@ from proof.simulator.budgets import (
 from proof.simulator.clocks import START
 from proof.simulator.combining import COUNTERS, calls_together, draw_shared, is_calm
 from proof.simulator.files import Files
+from proof.simulator.keyed_lists import COMBINED as LISTS_COMBINED
+from proof.simulator.keyed_lists import ITEMS_MAX, combining, draw_lists, has_lists
 from proof.simulator.losses import (
     Loss,
     busy_with,
@@ -111,6 +114,7 @@ class Scenario:
     loss: Loss | None = None
     budgets: BudgetPlan | None = None
     is_calm: bool = False
+    listed_max: int = LISTED_MAX
 
     @property
     def has_one_home(self) -> bool:
@@ -160,7 +164,11 @@ def draw(seed: int) -> Scenario:
     if calls_together(seed):
         settings = settings.replace(combine=(*settings.combine, *COUNTERS))
         operations = (*operations, *draw_shared(stream(seed, "shared"), regions, busy))
-        operations = tuple(sorted(operations, key=lambda operation: operation.at))
+    listing, listed_max = stream(seed, "lists"), LISTED_MAX
+    if has_lists(seed):
+        combine = (*settings.combine, *listing.choice(LISTS_COMBINED))
+        settings, listed_max = settings.replace(combine=combine), listing.choice(ITEMS_MAX)
+        operations = (*operations, *draw_lists(listing, profile, regions, busy))
     drawn = Scenario(
         seed=seed,
         profile=profile.name,
@@ -168,7 +176,7 @@ def draw(seed: int) -> Scenario:
         settings=settings,
         span=span,
         busy=busy,
-        operations=operations,
+        operations=tuple(sorted(operations, key=lambda operation: operation.at)),
         outages=draw_outages(chance, profile, regions, span),
         lag=Lag(
             usual_seconds=chance.choice(profile.usual_seconds),
@@ -198,6 +206,7 @@ def draw(seed: int) -> Scenario:
         steady_share=stream(seed, "steady").choice((0.0, 0.0, 0.5)),
         steady_reads=steady_reads,
         clocks_off=profile.clocks_off,
+        listed_max=listed_max,
     )
     if is_lossy(seed):
         drawn = _losing(drawn, homes=regions[: 2 if moves else 1])
@@ -229,8 +238,11 @@ def _profile(seed: int) -> Profile:
 def _contracted(drawn: Scenario) -> Scenario:
     """Let a scenario's processes go through a contract that changes while they work."""
     settings, plan = draw_contract(drawn.seed, drawn.settings)
-    chance = stream(drawn.seed, "terms")
+    chance, combine = stream(drawn.seed, "terms"), stream(drawn.seed, "combine")
+    if has_lists(drawn.seed):
+        plan = replace(plan, changes=combining(combine, settings.combine, plan.changes))
     nears = [change.at for change in plan.changes]
+    ends = nears[0], plan.in_force[0]
     kept = tuple(period for period in drawn.busy if chance.random() < KEPT_SHARE)
     busy = busy_after(chance, kept, (nears[0], *plan.in_force))
     return replace(
@@ -243,7 +255,14 @@ def _contracted(drawn: Scenario) -> Scenario:
         app_reliability=chance.choice((RARELY_FREEZING, RARELY_FREEZING, FREEZING)),
         operations=tuple(
             sorted(
-                (near(chance, planned, nears) for planned in drawn.operations),
+                (
+                    near(
+                        chance,
+                        planned,
+                        combine.choice(ends) if planned.kind == "keyed_list" else nears[0],
+                    )
+                    for planned in drawn.operations
+                ),
                 key=lambda operation: operation.at,
             )
         ),

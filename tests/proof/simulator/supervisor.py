@@ -1,5 +1,6 @@
 """Starting the processes and tasks of one world; an unexpected error of any task is a violation."""
 
+import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
@@ -44,9 +45,17 @@ class Supervisor:
         self._context.copy().run(self._tasks.start_soon, self.guarded, work, *args)
 
     async def guarded(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Await some work; an unexpected error in it is a violation."""
+        """Await some work; an unexpected error in it is a violation.
+
+        A cancellation is one, too, before the world is over: nothing here cancels a call from
+        outside, and a time limit within it is an error of the ledger.
+        """
         try:
             await work(*args)
+        except asyncio.CancelledError:
+            if self.world.is_over:
+                raise
+            self.auditor.fail(UNEXPECTED, traceback.format_exc())
         except Exception:  # noqa: BLE001 (reported, not hidden)
             self.auditor.fail(UNEXPECTED, traceback.format_exc())
 

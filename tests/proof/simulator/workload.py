@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import anyio
 
-from ledger.core import keys
+from ledger.core import ids, keys
 from ledger.core.entry import Item, Key
 from ledger.core.errors import (
     ArchiveDamaged,
@@ -21,6 +21,7 @@ from ledger.core.errors import (
     ArchiveMissing,
     ContractConflict,
     InvalidEntry,
+    KeyConflict,
     LedgerError,
     NeverApplied,
     OutcomeUnknown,
@@ -51,6 +52,7 @@ from proof.simulator.combining import (
 )
 from proof.simulator.correctors import Correctors
 from proof.simulator.forger import Forger, signing
+from proof.simulator.keyed_lists import LISTED, other_list
 from proof.simulator.leaders import Leaders
 from proof.simulator.lost_rights import LostRightsOperator
 from proof.simulator.operators import Operators
@@ -73,6 +75,8 @@ FILE_SECONDS_MAX = 100.0
 HISTORY_SHARE = 0.3
 """Of reads, those that read the counter's history, too."""
 """Until a process whose file is refused starts with the right one."""
+SHARING = (*COUNTERS, *LISTED)
+"""The counters whose changes may share items, combined or not."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
 
@@ -114,6 +118,7 @@ class Workload:
         self._periods = stream(self.scenario.seed, "period reads")
         self._late = stream(self.scenario.seed, "late repeats")
         self._shared = stream(self.scenario.seed, "shared calls")
+        self._lists = stream(self.scenario.seed, "list calls")
         self.world.observers.append(self)
 
     async def run(self, ended: anyio.Event) -> None:
@@ -251,7 +256,7 @@ class Workload:
                 await self._ask(
                     operation, app, lambda: _listed(record(counter, change, effective=effective))
                 )
-            case "keyed":
+            case "keyed" | "keyed_list":
                 await self._keyed(operation, app)
             case "crowd":
                 for single in operation.changes:
@@ -299,7 +304,12 @@ class Workload:
             await self._write_again(given)
 
     async def _write_again(self, given: list[Entry]) -> None:
-        """Ask, in any region, to write an acknowledged change again: it must be refused."""
+        """Ask, in any region, to write an acknowledged change again: it must be refused.
+
+        One that has an item of its own may be written again.
+        """
+        [entry] = given
+        is_shared = entry.counter in COUNTERS or ids.split(entry.id)[1] is not None
         await anyio.sleep(self._shared.random() * self._shared.choice(AGAIN_SECONDS))
         app = await self._alive(self._shared.choice(self.scenario.regions))
         try:
@@ -307,7 +317,14 @@ class Workload:
                 await app.ledger.retry(given)
         except (InvalidEntry, *REFUSALS):
             return
-        self.auditor.fail("P5", f"{app.process.name} writes {given[0].id} again, once acknowledged")
+        except (OutcomeUnknown, RetryHorizonPassed, ArchiveError):
+            if is_shared:
+                raise
+            return
+        if is_shared:
+            self.auditor.fail(
+                "P5", f"{app.process.name} writes {entry.id} again, once acknowledged"
+            )
 
     def _many(self, operation: Operation, app: App) -> list[Change]:
         """Return the changes of one call; of every second such call each has a key."""
@@ -338,11 +355,13 @@ class Workload:
             await self._ask(operation, app, lambda: self._record_keyed(operation, app, at))
 
     async def _keyed(self, operation: Operation, app: App) -> None:
-        """Record a change under a key, and schedule repeats of the same call."""
+        """Record a change, or a list, under a key, and schedule later calls under it."""
         at = app.process.clock.wall(self.world.loop.time())
         made = self.world.loop.time()
         for delay, region in (*operation.repeats, *self._late_repeats()):
             self._supervisor.start(self._repeat, operation, region, at, made, delay)
+        for delay, region in operation.others:
+            self._supervisor.start(self._record_other, operation, region, at, delay)
         await self._ask(
             operation, app, lambda: self._record_keyed(operation, app, at), is_repeated=True
         )
@@ -370,7 +389,34 @@ class Workload:
             for within in (settle, settle, 3 * settle)
         ]
 
+    async def _record_other(
+        self, operation: Operation, region: str, at: datetime, delay: float
+    ) -> None:
+        """Ask to record another list under the key of one that is there: it must be refused."""
+        await anyio.sleep(delay)
+        app = await self._alive(region)
+        if not self.auditor.has_reached(app.ledger.region, operation.changes):
+            return
+        other = other_list(self._lists, _amounts(operation))
+        try:
+            with self._calling(app):
+                await app.ledger.record_many(other, key=_list_key(operation), at=at)
+        except (KeyConflict, OutcomeUnknown, RetryHorizonPassed, ArchiveError, *REFUSALS):
+            return
+        except InvalidEntry:
+            if not self.scenario.clocks_off:
+                raise
+        else:
+            self.auditor.fail("P5", f"{app.process.name} writes {other} under a key of {operation}")
+
     async def _record_keyed(self, operation: Operation, app: App, at: datetime) -> list[Entry]:
+        if operation.kind == "keyed_list":
+            entries = await app.ledger.record_many(
+                _amounts(operation), key=_list_key(operation), at=at
+            )
+            if self._lists.random() < AGAIN_SHARE:
+                self._supervisor.start(self._write_again, [self._lists.choice(entries)])
+            return entries
         [(counter, number)] = operation.changes
         change, key = Decimal(10**number), f"key-{number}"
         effective = self._effective(counter, number)
@@ -395,6 +441,9 @@ class Workload:
             return False
         except (RetryHorizonPassed, ArchiveError) as error:
             self._too_late(app, error)
+            return False
+        except KeyConflict as error:
+            self.auditor.fail("P5", f"{app.process.name} repeats {operation}: {error}")
             return False
         except InvalidEntry:
             if not self.scenario.clocks_off:  # the key of a process whose clock is ahead
@@ -551,9 +600,9 @@ class Workload:
         self.auditor.periods_read(read, found, app.process.name)
 
     async def _read_history(self, app: App, counter: str) -> None:
-        """Read a counter's history, if the counter is combined or an archive goes on with it."""
+        """Read a counter's history, if changes may share items or an archive goes on with it."""
         after = ""
-        if counter in COUNTERS:
+        if counter in SHARING:
             after = self._shared.choice(("", self.auditor.parts.drawn_id(counter, self._shared)))
         elif not self.settings.archive or self._steady.random() > HISTORY_SHARE:
             return
@@ -598,7 +647,7 @@ class Workload:
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._takeover.end()
         await self._lost_rights.end(self._leaders.search)
-        await self._read_all(COUNTERS)
+        await self._read_all(SHARING)
         await self._correctors.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
@@ -624,6 +673,16 @@ class Workload:
 def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:
     """Return the changes of these entries, each of which is one."""
     return [(entry.counter, number) for entry in entries for number in digits(entry.change)]
+
+
+def _amounts(operation: Operation) -> list[tuple[str, int]]:
+    return [(counter, 10**number) for counter, number in operation.changes]
+
+
+def _list_key(operation: Operation) -> str:
+    """Return the key of a list, of which each change is in no other."""
+    counter, number = operation.changes[0]
+    return f"list-{counter}-{number}"
 
 
 async def _listed(call: Awaitable[Entry]) -> list[Entry]:

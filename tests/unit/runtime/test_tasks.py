@@ -205,6 +205,28 @@ async def test_a_cancellation_that_a_group_loses_is_raised(
         await run_all([cancelled, cancelled], at_once=2)
 
 
+async def test_a_time_limit_that_only_other_jobs_meet_ends_there() -> None:
+    """The job of this task shields itself until the others are gone, and then has its result."""
+    gone = anyio.Event()
+
+    async def hang() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            gone.set()
+
+    async def shielded() -> None:
+        with anyio.CancelScope(shield=True):
+            await gone.wait()
+            for _ in range(3):  # until the group has noticed
+                await checkpoint()
+
+    with anyio.CancelScope() as scope:
+        asyncio.get_running_loop().call_soon(scope.cancel)
+        await run_all([shielded, hang], at_once=2)
+    assert scope.cancelled_caught
+
+
 async def test_others_go_on_between_the_portions_of_a_calculation() -> None:
     """Each portion is a turn of its own; the result comes at the end."""
     seen: list[str] = []

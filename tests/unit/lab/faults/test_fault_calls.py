@@ -50,6 +50,7 @@ class FakeLedger(Ledger):
         ("record", "record"),
         ("keyed", "record"),
         ("many", "record_many"),
+        ("list", "record_many"),
         ("together", "record_together"),
         ("retry", "retry"),
     ],
@@ -62,7 +63,7 @@ async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: st
     [(called, *arguments)] = ledger.asked
     assert called == name
     if name == "record":
-        assert arguments == ["a", 100, {"key": "key a 2" if kind == "keyed" else None, "at": AT}]
+        assert arguments == ["a", 100, {"key": "keyed a 2" if kind == "keyed" else None, "at": AT}]
     elif name == "retry":
         assert arguments == [(ENTRY,), {"together": True}]
 

@@ -13,7 +13,7 @@ import pytest
 from lab.chaos.run import ChaosOptions
 from lab.chaos.writer_process import WriterProcess
 from lab.faults.calls import Call, CallResult, Kind
-from lab.faults.end_checks import EndChecks
+from lab.faults.end_checks import EndChecks, wrong_history
 from lab.faults.report import FaultProgress
 from lab.faults.workload import ReadMode, Workload
 from prometheus_client import CollectorRegistry
@@ -152,6 +152,17 @@ async def test_repeats_past_the_horizon_are_checked(outcome: Outcome, rules: lis
         assert place.rules == rules
 
 
+async def test_an_archive_answers_repeats_past_the_horizon() -> None:
+    """So none need be refused."""
+    async with a_place(archive=["file:///nowhere"]) as place:
+        at = place.clock.now() - timedelta(seconds=301)
+        place.checker.begin_call([("a", 0)])
+        place.workload._keyed.append(Call("list", (("a", 0),), at=at))
+        await place.workload.repeat_late()
+        assert place.progress.repeats == {"acknowledged": 2}
+        assert place.rules == []
+
+
 async def test_a_read_is_checked_by_what_the_region_shows() -> None:
     """An acknowledged change that the table does not have is missed at once."""
     async with a_place() as place:
@@ -263,3 +274,21 @@ async def test_a_net_that_is_missing_in_a_region_is_told() -> None:
         await place.stores[AWAY].write(Delete(("a", "~net#0001")))
         await end_checks(place).run(no_more_merging)
         assert set(place.rules) == {"P2", "P3", "P4"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("0", "1"), ("1.000", "10"), ("1.001", "100")], ""),
+        ([("1", "1"), ("0", "110")], "0 comes after 1"),
+        ([("0", "1"), ("0", "110")], "0 comes after 0"),
+        ([("0", "1"), ("1", "110")], "1 is 110, which is not one change"),
+        ([("0", "1"), ("1", "10")], "it adds up to 11, and the total is 111"),
+    ],
+)
+def test_a_history_has_each_change_of_its_total_once(
+    changes: list[tuple[str, str]], said: str
+) -> None:
+    """In the order of ids, with the id of its own."""
+    entries = [Entry("a", id_, Decimal(change)) for id_, change in changes]
+    assert wrong_history(entries, Decimal(111)) == said

@@ -1,0 +1,151 @@
+"""A table that processes of two releases work on: an upgrade, and a way back."""
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from lab.harness.config import without_terms, write_config
+from support import older_process
+from support.commands import environment
+from support.history import BEFORE_PARTS, unpacked
+from support.worlds import SHORT_TERMS, entries_left, merge_all
+
+from compactor import Compactor
+from ledger.core import ids
+from ledger.core.values import Entry
+from ledger.demo.harness.options import REGIONS, LabOptions
+from ledger.demo.harness.table import TestTable, open_table
+from ledger.session.ledger import Ledger
+
+pytestmark = [pytest.mark.slow, pytest.mark.tools("history")]
+
+HOME, AWAY = REGIONS[:2]
+CALLS = [Decimal(10**number) for number in range(12)]
+LIST = [("hot", 2 * 10**number) for number in range(6)]
+THEIRS = [3 * 10**number for number in range(12)]
+PASSES_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """Runs steps of the release before changes shared items."""
+
+    package: Path
+    config: Path
+    folder: Path
+
+    async def do(self, step: str, *arguments: str, region: str = HOME) -> Any:
+        """Do a step in a process of its own; return what it saw."""
+        words = [sys.executable, older_process.__file__, str(self.config), region, step, *arguments]
+        run = partial(
+            subprocess.run,
+            words,
+            capture_output=True,
+            text=True,
+            env=environment(self.folder, PYTHONPATH=str(self.package)),
+            check=False,
+        )
+        ran = await to_thread.run_sync(run)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    async def merge_all(self, table: TestTable) -> None:
+        """Run passes until nothing is left to merge."""
+        for _ in range(PASSES_MAX):
+            assert (await self.do("merge"))["is_success"]
+            await table.wait_replicated()
+            if not await entries_left(table.settings):
+                return
+        raise AssertionError(f"still merging after {PASSES_MAX} passes")
+
+
+@asynccontextmanager
+async def two_releases(folder: Path) -> AsyncIterator[tuple[TestTable, dict[str, Ledger], Older]]:
+    """Open a table with an archive for both."""
+    archive = f"file://{folder / 'archive'}"
+    opening = open_table(
+        LabOptions(), (HOME, AWAY), **SHORT_TERMS, archive=[archive], combine=["hot"]
+    )
+    async with opening as table:
+        config = write_config(without_terms(table.settings), folder / "older")
+        with config.open("a", encoding="utf-8") as file:
+            file.write("combine: [hot]\n")  # which the older one has in its settings
+        older = Older(unpacked(BEFORE_PARTS, folder / "package"), config, folder)
+        yield table, await table.ledgers(), older
+
+
+async def written(ledger: Ledger) -> list[Entry]:
+    """Record changes by calls that come together, and a list with a key."""
+    entries = list[Entry]()
+
+    async def record(change: Decimal) -> None:
+        entries.append(await ledger.record("hot", change))
+
+    async with anyio.create_task_group() as tasks:
+        for change in CALLS:
+            tasks.start_soon(record, change)
+    entries += await ledger.record_many(LIST, key="list", at=datetime.now(UTC))
+    return sorted(entries, key=lambda entry: entry.id)
+
+
+async def history(ledger: Ledger) -> list[tuple[str, Decimal, int]]:
+    """Return id, amount and count of each entry of the counter."""
+    return [(entry.id, entry.change, entry.count) async for entry in ledger.history("hot")]
+
+
+async def test_what_the_older_release_merges_and_archives_stays_whole(tmp_path: Path) -> None:
+    """Its totals are equal before and after; each change is in the archive under its own id.
+
+    It shows an item as one entry that stands for several changes.
+    """
+    async with two_releases(tmp_path) as (table, ledgers, older):
+        entries = await written(ledgers[HOME])
+        await table.wait_replicated()
+        total = sum(entry.change for entry in entries)
+        items = {ids.split(entry.id)[0] for entry in entries}
+        for region in (HOME, AWAY):
+            assert await older.do("total", "hot", region=region) == str(total)
+        shown = await older.do("history", "hot", region=AWAY)
+        assert {id_ for id_, _, _ in shown} == items
+        assert sum(count for _, _, count in shown) == len(entries)
+        await older.merge_all(table)
+        for region, ledger in ledgers.items():
+            assert (await ledger.total("hot", max_age=0)).value == total
+            assert await history(ledger) == [(entry.id, entry.change, 1) for entry in entries]
+            assert await older.do("total", "hot", region=region) == str(total)
+
+
+async def test_both_releases_write_and_this_one_merges(tmp_path: Path) -> None:
+    """One entry of the older one stands for several calls, and stays so.
+
+    It reads the archive of this one.
+    """
+    async with two_releases(tmp_path) as (table, ledgers, older):
+        assert await older.do("record", "hot", *map(str, THEIRS), region=AWAY) == len(THEIRS)
+        entries = await written(ledgers[HOME])
+        await table.wait_replicated()
+        total = sum(THEIRS) + sum(entry.change for entry in entries)
+        assert await older.do("total", "hot") == str(total)
+        await merge_all(table.world, Compactor(table.settings))
+        for region, ledger in ledgers.items():
+            assert await older.do("total", "hot", region=region) == str(total)
+            found = await history(ledger)
+            assert sum(change for _, change, _ in found) == total
+            ours = {entry.id: (entry.change, 1) for entry in entries}
+            shared = {id_: (change, count) for id_, change, count in found}
+            assert ours.items() <= shared.items()
+            assert sum(count for _, count in shared.values()) == len(THEIRS) + len(entries)
+            assert any(count > 1 for _, count in shared.values())
+            shown = await older.do("history", "hot", region=region)
+            assert sum(Decimal(change) for _, change, _ in shown) == total
