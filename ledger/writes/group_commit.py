@@ -42,7 +42,7 @@ from anyio.abc import TaskGroup
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.runtime.call_deadlines import NEVER, TIMEOUT, bounded, not_sent
+from ledger.runtime.call_deadlines import NEVER, TIMEOUT, SpacedEnds, bounded, not_sent
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
@@ -60,9 +60,6 @@ TURN_SECONDS = 0.02
 """How long changes of a combined counter wait for more, unless `linger` is longer."""
 TURNS_MAX = 5
 """Turns after which an item is sent although the one before is not answered."""
-
-LATE_AT_ONCE = 32
-"""Calls whose time is over that end in one round of the event loop."""
 
 Arguments = TypeVarTuple("Arguments")
 Entered = tuple["asyncio.Future[Entry]", PendingEntry]
@@ -110,10 +107,10 @@ class GroupCommit:
         self._in_flight: set[PendingEntry] = set()
         self._awaited: dict[asyncio.Future[Entry], PendingEntry] = {}
         """What each caller waits for whose time may end."""
-        self._late: deque[asyncio.Future[Entry]] = deque()
+        self._ends = SpacedEnds()
         self._requests = 0
         self._request_done: asyncio.Event | None = None
-        self._is_forming = self._is_ending = False
+        self._is_forming = False
         self._is_closed = False
         self._arrived = 0
         self._looked_at = clock.monotonic()
@@ -248,7 +245,7 @@ class GroupCommit:
         timer = None
         if end != NEVER:
             self._awaited[waiter] = pending
-            timer = self._loop.call_at(end, self._expire, waiter)
+            timer = self._ends.at(end, partial(self._expire, waiter))
         del pending
         try:
             return await waiter
@@ -271,22 +268,11 @@ class GroupCommit:
         self._waiting -= 1
 
     def _expire(self, waiter: "asyncio.Future[Entry]") -> None:
-        """End the wait of a caller whose time is over; of very many at once a few in each round."""
-        self._late.append(waiter)
-        if not self._is_ending:
-            self._is_ending = True
-            self._loop.call_soon(self._end_late)
-
-    def _end_late(self) -> None:
-        for _ in range(min(LATE_AT_ONCE, len(self._late))):
-            waiter = self._late.popleft()
-            pending = self._awaited.get(waiter)
-            if pending is not None and not waiter.done():
-                is_sent = pending in self._in_flight
-                waiter.set_exception(pending.unknown(TIMEOUT, waiter) if is_sent else not_sent())
-        self._is_ending = bool(self._late)
-        if self._is_ending:
-            self._loop.call_soon(self._end_late)
+        """End the wait of a caller whose time is over."""
+        pending = self._awaited.get(waiter)
+        if pending is not None and not waiter.done():
+            is_sent = pending in self._in_flight
+            waiter.set_exception(pending.unknown(TIMEOUT, waiter) if is_sent else not_sent())
 
     def _free(self, room: int) -> None:
         """Give room back, and pass it on to the calls that wait for it."""

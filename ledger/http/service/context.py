@@ -16,10 +16,11 @@ from ledger.http.service.access.access import Access
 from ledger.http.service.access.tokens import Scope, TokenGrant
 from ledger.http.service.answers import CallRefused, problem_in_http, unauthorized, unavailable
 from ledger.http.service.fleet.observer import Fleet
-from ledger.http.service.turns import Turns
+from ledger.http.service.turns import Slots, Turns
 from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
 from ledger.http.wire.schemas import EntryModel
 from ledger.http.wire.values import Fields
+from ledger.runtime.call_deadlines import SpacedEnds
 from ledger.runtime.clock import Clock
 from ledger.session.ledger import Ledger
 
@@ -68,7 +69,8 @@ class Context:
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
-    _slots: dict[tuple[Kind, str], anyio.Semaphore] = field(default_factory=dict)
+    _slots: dict[tuple[Kind, str], Slots] = field(default_factory=dict)
+    _ends: SpacedEnds = field(default_factory=SpacedEnds)
 
     @property
     def region(self) -> str:
@@ -85,11 +87,11 @@ class Context:
         self.leave()
         self.is_draining = True
 
-    def slots_for(self, kind: Kind, caller: str) -> anyio.Semaphore:
+    def slots_for(self, kind: Kind, caller: str) -> Slots:
         """Return what a request of a caller is carried out in."""
         slots = self._slots.get((kind, caller))
         if slots is None:
-            slots = self._slots[kind, caller] = anyio.Semaphore(UNDER_WAY[kind])
+            slots = self._slots[kind, caller] = Slots(UNDER_WAY[kind], self._ends)
         return slots
 
     async def left(self) -> None:
@@ -152,7 +154,7 @@ def allow(request: Request, scope: Scope, *counters: str) -> Context:
     return context_of(request)
 
 
-def slots_of(request: Request, kind: Kind) -> anyio.Semaphore:
+def slots_of(request: Request, kind: Kind) -> Slots:
     """Return what a request is carried out in: of one caller a few are at a time.
 
     Raises:

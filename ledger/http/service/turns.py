@@ -1,4 +1,7 @@
-"""Turns of requests: a few begin in each round of the event loop, those of each address in turn.
+"""Turns and slots of requests.
+
+A few begin in each round of the event loop, those of each address in turn, and of one caller so
+many are carried out at a time.
 
 Most requests without a token are answered in one step of the loop. Were all begun that have come,
 a round would take as long as all of them; so probes, and whoever asks from elsewhere, would wait
@@ -15,6 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+
+from ledger.runtime.call_deadlines import NEVER, SpacedEnds, not_sent
 
 BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
@@ -65,6 +70,60 @@ class Turns:
         self._is_due = self._left < self._at_once
         if self._is_due:
             self._call_soon(self._go_on)
+
+
+class Slots:
+    """What so many requests are carried out in at a time; more wait, first come first served."""
+
+    def __init__(self, count: int, ends: SpacedEnds) -> None:
+        self._free = count
+        self._ends = ends
+        self._waiting: dict[asyncio.Future[None], None] = {}
+
+    async def __aenter__(self) -> None:
+        await self.enter(NEVER)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    async def enter(self, end: float) -> None:
+        """Take a slot, which `leave` gives back; wait for one until a time of the event loop.
+
+        Raises:
+            NotSent: it has come.
+        """
+        if self._free:
+            self._free -= 1
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = None
+        timer = None if end == NEVER else self._ends.at(end, partial(_end, waiter))
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # the slot came too late
+                self.leave()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._waiting.pop(waiter, None)
+            del waiter  # it holds the error, whose traceback holds this frame
+
+    def leave(self) -> None:
+        """Give a slot back: to who has waited longest, if anybody waits."""
+        while self._waiting:
+            waiter = next(iter(self._waiting))
+            del self._waiting[waiter]
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._free += 1
+
+
+def _end(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(not_sent())
 
 
 def _begin(begun: "asyncio.Future[None]") -> None:

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TypeVar
 
-import anyio
 from fastapi import Request
 from starlette.responses import Response
 
 from ledger.http.service.access.tokens import Scope
 from ledger.http.service.context import Kind, allow, context_of, slots_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
+from ledger.http.service.turns import Slots
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import (
     bounded,
@@ -109,17 +109,14 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
     return bound
 
 
-async def _within(request: Request, slots: anyio.Semaphore, endpoint: Endpoint) -> Response:
+async def _within(request: Request, slots: Slots, endpoint: Endpoint) -> Response:
     end = deadline_of(for_change(request))
-    try:
-        slots.acquire_nowait()
-    except anyio.WouldBlock:
-        await bounded(end, slots.acquire(), not_sent)
+    await slots.enter(end)
     request.scope[_END] = end
     try:
         return await endpoint(request)
     finally:
-        slots.release()
+        slots.leave()
 
 
 async def read_page(

@@ -22,6 +22,7 @@ from ledger.core.errors import (
 from ledger.core.ids import part_id
 from ledger.core.parts import PARTS_MAX, expanded
 from ledger.core.values import Entry
+from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.tasks import in_portions
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
@@ -29,7 +30,7 @@ from ledger.store.writes import Outcome, Write
 from ledger.testing.clock import ManualClock
 from ledger.writes.asked_parts import WHOLES_AT_ONCE, plan_again
 from ledger.writes.entry_plan import Change
-from ledger.writes.group_commit import LATE_AT_ONCE, TURN_SECONDS, TURNS_MAX
+from ledger.writes.group_commit import TURN_SECONDS, TURNS_MAX
 from ledger.writes.writer import Writer
 
 LARGEST = 10**38 - 1

@@ -1,10 +1,15 @@
 """Which requests begin, and in which order."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from ledger.http.service.turns import BEGUN_AT_ONCE, Turns
+import pytest
+
+from ledger.core.errors import NotSent
+from ledger.http.service.turns import BEGUN_AT_ONCE, Slots, Turns
+from ledger.runtime.call_deadlines import LATE_AT_ONCE, NEVER, SpacedEnds
 
 
 class Rounds:
@@ -66,3 +71,43 @@ async def test_who_waits_for_a_turn_has_it_in_order() -> None:
     assert not any(task.done() for task in left)
     rounds.next()
     await asyncio.gather(*left)
+
+
+async def test_slots_are_taken_in_order_and_never_lost() -> None:
+    """Not by one whose time is over, nor by one that is cancelled as it gets its slot."""
+    slots, now = Slots(1, SpacedEnds()), asyncio.get_running_loop().time()
+    await slots.enter(NEVER)
+    late = asyncio.create_task(slots.enter(now + 0.01))
+    gone, next_, last = [asyncio.create_task(slots.enter(NEVER)) for _ in range(3)]
+    with pytest.raises(NotSent):
+        await late
+    slots.leave()
+    gone.cancel()
+    await next_
+    assert not last.done()
+    slots.leave()
+    await last
+    slots.leave()
+    async with slots:
+        waits = asyncio.create_task(slots.enter(NEVER))
+        await asyncio.sleep(0)
+        assert not waits.done()
+    await waits
+
+
+async def test_waits_for_a_slot_that_end_together_end_a_few_in_each_round() -> None:
+    """Each tells its caller; thousands in one round would hold up all others."""
+    slots, loop, turn = Slots(1, SpacedEnds()), asyncio.get_running_loop(), 0
+    ended = Counter[int]()
+
+    async def wait(end: float) -> None:
+        with pytest.raises(NotSent):
+            await slots.enter(end)
+        ended[turn] += 1
+
+    await slots.enter(NEVER)
+    waits = [asyncio.create_task(wait(loop.time() + 0.05)) for _ in range(5 * LATE_AT_ONCE)]
+    while not all(one.done() for one in waits):
+        await asyncio.sleep(0)
+        turn += 1
+    assert max(ended.values()) <= LATE_AT_ONCE
