@@ -102,7 +102,7 @@ async def bounded(end: float, call: Awaitable[Result], late: Callable[[], Ledger
 
 
 class SpacedEnds:
-    """Ends waits whose time is over, of very many at once a few in each round of the event loop."""
+    """Ends waits, of very many at once a few in each round of the event loop."""
 
     def __init__(self) -> None:
         self._late: deque[Callable[[], None]] = deque()
@@ -110,9 +110,10 @@ class SpacedEnds:
 
     def at(self, end: float, finish: Callable[[], None]) -> asyncio.TimerHandle:
         """Call `finish` at this time of the event loop, or a few rounds later."""
-        return asyncio.get_running_loop().call_at(end, self._enter, finish)
+        return asyncio.get_running_loop().call_at(end, self.soon, finish)
 
-    def _enter(self, finish: Callable[[], None]) -> None:
+    def soon(self, finish: Callable[[], None]) -> None:
+        """Call `finish` in the next round, or a few later."""
         self._late.append(finish)
         if not self._is_due:
             self._is_due = True

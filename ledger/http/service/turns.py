@@ -78,7 +78,7 @@ class Slots:
     def __init__(self, count: int, ends: SpacedEnds) -> None:
         self._free = count
         self._ends = ends
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._waiting: dict[asyncio.Future[None], float] = {}
 
     async def __aenter__(self) -> None:
         await self.enter(NEVER)
@@ -92,11 +92,11 @@ class Slots:
         Raises:
             NotSent: it has come.
         """
-        if self._free:
+        if self._free > len(self._waiting):
             self._free -= 1
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = None
+        self._waiting[waiter] = end
         timer = None if end == NEVER else self._ends.at(end, partial(_end, waiter))
         try:
             await waiter
@@ -111,14 +111,23 @@ class Slots:
             del waiter  # it holds the error, whose traceback holds this frame
 
     def leave(self) -> None:
-        """Give a slot back: to who has waited longest, if anybody waits."""
-        while self._waiting:
-            waiter = next(iter(self._waiting))
+        """Give a slot back: to who has waited longest, if anybody waits and has time left.
+
+        A few begin in each round: those that have little would end at once, and give it on.
+        """
+        self._free += 1
+        if self._waiting:
+            self._ends.soon(self._begin_next)
+
+    def _begin_next(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._waiting and self._free:
+            waiter, end = next(iter(self._waiting.items()))
             del self._waiting[waiter]
-            if not waiter.done():
+            if now < end and not waiter.done():
+                self._free -= 1
                 waiter.set_result(None)
                 return
-        self._free += 1
 
 
 def _end(waiter: "asyncio.Future[None]") -> None:
