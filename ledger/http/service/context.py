@@ -39,9 +39,10 @@ Kind = Literal["change", "spend", "list", "page"]
 """Of requests that are bounded for each caller: single changes, those that may wait for rights,
 lists of changes, and pages."""
 UNDER_WAY: Mapping[Kind, int] = {"change": 100, "spend": 256, "list": 4, "page": 4}
-"""Requests of a kind that are carried out at a time for one caller. More would only wait for the
-table, and hold up all others when they end together, as where it does not answer. A list has
-`ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there is an answer."""
+"""Requests of a kind that are carried out at a time, for one caller and, but for pages, for all.
+More would only wait for the table, and hold up all others when they end together, as where it does
+not answer. A list has `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there
+is an answer."""
 CHANGES_AT_ONCE = 128
 """Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
@@ -69,7 +70,7 @@ class Context:
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
-    _slots: dict[tuple[Kind, str], Slots] = field(default_factory=dict)
+    _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
     _ends: SpacedEnds = field(default_factory=SpacedEnds)
 
     @property
@@ -87,8 +88,8 @@ class Context:
         self.leave()
         self.is_draining = True
 
-    def slots_for(self, kind: Kind, caller: str) -> Slots:
-        """Return what a request of a caller is carried out in."""
+    def slots_for(self, kind: Kind, caller: str | None = None) -> Slots:
+        """Return what a request of a caller, or of any, is carried out in."""
         slots = self._slots.get((kind, caller))
         if slots is None:
             slots = self._slots[kind, caller] = Slots(UNDER_WAY[kind], self._ends)

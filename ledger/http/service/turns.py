@@ -15,7 +15,8 @@ No clock, no randomness, no I/O.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,11 +81,18 @@ class Slots:
         self._ends = ends
         self._waiting: dict[asyncio.Future[None], float] = {}
 
-    async def __aenter__(self) -> None:
-        await self.enter(NEVER)
+    @asynccontextmanager
+    async def until(self, end: float = NEVER) -> AsyncIterator[None]:
+        """Hold a slot, which is waited for until a time of the event loop.
 
-    async def __aexit__(self, *_: object) -> None:
-        self.leave()
+        Raises:
+            NotSent: it has come.
+        """
+        await self.enter(end)
+        try:
+            yield
+        finally:
+            self.leave()
 
     async def enter(self, end: float) -> None:
         """Take a slot, which `leave` gives back; wait for one until a time of the event loop.

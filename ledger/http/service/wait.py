@@ -14,7 +14,6 @@ from starlette.responses import Response
 from ledger.http.service.access.tokens import Scope
 from ledger.http.service.context import Kind, allow, context_of, slots_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
-from ledger.http.service.turns import Slots
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import (
     bounded,
@@ -89,7 +88,8 @@ def for_fleet(request: Request) -> float:
 def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
     """Return what lets an endpoint change something once fewer requests of its caller do.
 
-    They wait within their time, which begins when their body has come. The endpoint raises besides:
+    They wait within their time, which begins when their body has come; a list, which may be long,
+    is not taken before. The endpoint raises besides:
 
     Raises:
         Refused: of no caller with that scope.
@@ -100,23 +100,19 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
     def bound(endpoint: Endpoint) -> Endpoint:
         @wraps(endpoint)
         async def begun(request: Request) -> Response:
-            allow(request, scope)
-            await request.body()
-            return await _within(request, slots_of(request, kind), endpoint)
+            context = allow(request, scope)
+            if kind != "list":
+                await request.body()
+            end = deadline_of(for_change(request))
+            async with slots_of(request, kind).until(end):
+                await request.body()
+                async with context.slots_for(kind).until(end):
+                    request.scope[_END] = end
+                    return await endpoint(request)
 
         return begun
 
     return bound
-
-
-async def _within(request: Request, slots: Slots, endpoint: Endpoint) -> Response:
-    end = deadline_of(for_change(request))
-    await slots.enter(end)
-    request.scope[_END] = end
-    try:
-        return await endpoint(request)
-    finally:
-        slots.leave()
 
 
 async def read_page(
@@ -133,7 +129,7 @@ async def read_page(
     """
 
     async def read_in_turn() -> Result:
-        async with slots_of(request, "page"):
+        async with slots_of(request, "page").until():
             return await read()
 
     return await read_within(seconds, read_in_turn())

@@ -67,7 +67,7 @@ async def _page(
     if may_look(request) > 0 and after is not None:
         return FeedPage((), after, more=False)
     is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
-    async with slots_of(request, "page"):
+    async with slots_of(request, "page").until():
         return await context_of(request).ledger.feed_page(
             asked.prefix,
             counters=asked.counter or None,

@@ -46,6 +46,7 @@ from ledger.http.service.metrics import ServiceMetrics
 from ledger.http.service.openapi import add_models
 from ledger.http.wire import schemas
 from ledger.http.wire.problems import Problem
+from ledger.runtime.call_deadlines import NEVER
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
@@ -647,6 +648,29 @@ async def test_changes_of_a_caller_are_made_a_few_at_a_time(
         assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
         may_go_on.set()
     assert len(entered) == UNDER_WAY[kind] + 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body"),
+    [
+        ("list", "/v1/entries", {"entries": [ENTRY]}),
+        ("change", "/v1/counters/stock/entries", {"change": "1"}),
+        ("spend", "/v1/budgets/stock/spends", {"amount": "1"}),
+    ],
+)
+async def test_changes_of_all_callers_are_bounded_too(
+    kind: context.Kind, path: str, body: dict[str, Any]
+) -> None:
+    """Many callers would end together as one would."""
+    async with served() as service:
+        slots = service.context.slots_for(kind)
+        for _ in range(UNDER_WAY[kind]):
+            await slots.enter(NEVER)
+        late = await service.post(path, body, Prefer="wait=1")
+        assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
+        slots.leave()
+        made = await service.post(path, body, Prefer="wait=60")
+        assert made.status_code != 503
 
 
 async def test_changes_that_were_not_begun_are_logged_once(

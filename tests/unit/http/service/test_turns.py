@@ -88,7 +88,7 @@ async def test_slots_are_taken_in_order_and_never_lost() -> None:
     slots.leave()
     await last
     slots.leave()
-    async with slots:
+    async with slots.until():
         waits = asyncio.create_task(slots.enter(NEVER))
         await asyncio.sleep(0)
         assert not waits.done()
