@@ -49,7 +49,7 @@ from ledger.http.service.openapi import add_models
 from ledger.http.service.options import ServiceOptions
 from ledger.http.service.page.static_files import is_page
 from ledger.http.service.page.static_files import router as page_router
-from ledger.http.service.query_models import read_query
+from ledger.http.service.query_models import Asked, read_query
 from ledger.http.wire.problems import DEFECT, INVALID, METHOD_NOT_ALLOWED, NOT_FOUND, Kind, Problem
 from ledger.runtime.clock import Clock, system_random
 from ledger.session.ledger import Ledger, with_own_keys
@@ -129,7 +129,9 @@ class _PlainRoute(Route):
     """A route that a request's scope names, as FastAPI's do: metrics and log take its path."""
 
     def __init__(self, route: APIRoute) -> None:
-        endpoint, methods = _with_query(route.endpoint), route.methods or set()
+        endpoint, methods = route.endpoint, route.methods or set()
+        if route.path.startswith("/v1"):
+            endpoint = _with_query(endpoint)
         super().__init__(route.path, endpoint, methods=list(methods))
         self._methods = methods
 
@@ -142,13 +144,15 @@ class _PlainRoute(Route):
 
 
 def _with_query(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint of a request alone; one that takes a query gets it read."""
+    """Return an endpoint of a request alone, whose query is read; one without any refuses each."""
     kind = get_type_hints(endpoint).get("asked")
-    if kind is None:
-        return endpoint
 
     async def reading(request: Request) -> Response:
-        return await endpoint(request, read_query(kind, request.query_params))
+        if kind is not None:
+            return await endpoint(request, read_query(kind, request.query_params))
+        if request.scope["query_string"]:
+            read_query(Asked, request.query_params)
+        return await endpoint(request)
 
     return reading
 

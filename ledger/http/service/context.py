@@ -43,6 +43,8 @@ UNDER_WAY: Mapping[Kind, int] = {"change": 100, "spend": 256, "list": 4, "page":
 More would only wait for the table, and hold up all others when they end together, as where it does
 not answer. A list has `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there
 is an answer."""
+LOOKS_AT_ONCE = 4
+"""Looks of streams that begin, or are told, in one round: of fifty totals one takes 1 to 2 ms."""
 CHANGES_AT_ONCE = 128
 """Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
@@ -69,6 +71,8 @@ class Context:
     """Held while a body is checked: one in each round of the event loop."""
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
+    looks: Turns = field(default_factory=lambda: Turns(_call_soon, LOOKS_AT_ONCE))
+    """In which streams look at totals, and tell of them."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
     _ends: SpacedEnds = field(default_factory=SpacedEnds)

@@ -1,6 +1,7 @@
 """Totals as server-sent events: one when it changes, and a comment while nothing does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 import orjson
@@ -10,13 +11,14 @@ from starlette.responses import Response, StreamingResponse
 from ledger.core.errors import LedgerError
 from ledger.core.keys import checked_counter
 from ledger.http.service.answers import problem_in_http, readable_totals
-from ledger.http.service.context import Context, allow, is_still_allowed, may_look
+from ledger.http.service.context import Context, allow, granted, is_still_allowed, may_look
 from ledger.http.service.openapi import events
 from ledger.http.service.query_models import LiveQuery
 from ledger.http.wire.schemas import RegionTotalModel
 from ledger.reads.reader import read_seconds
 from ledger.session.ledger import live_settings
 
+Turn = Callable[[], Awaitable[None]]
 QUIET_SECONDS = 15.0
 """After so long without an event a comment is sent, so that proxies keep the connection."""
 
@@ -35,23 +37,25 @@ async def live(request: Request, asked: Annotated[LiveQuery, Query()]) -> Respon
     counters = [checked_counter(counter) for counter in dict.fromkeys(asked.id)]
     context = allow(request, "read", *counters)
     headers = {"X-Accel-Buffering": "no"}
-    events = _events(request, context, counters, asked.every)
+    turn = partial(context.looks.turn, granted(request).name)
+    events = _events(request, context, counters, asked.every, turn)
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 async def _events(
-    request: Request, context: Context, counters: list[str], every: float
+    request: Request, context: Context, counters: list[str], every: float, turn: Turn
 ) -> AsyncIterator[bytes]:
     """Yield events until the instance shuts down, or the caller may not see them any more.
 
-    The caller's rate bounds how often it looks: a look that there is none for comes later.
+    The caller's rate bounds how often it looks: a look that there is none for comes later. Looks of
+    all streams take turns, and so do their events: one read may be what all of them wait for.
     """
     shown: dict[str, object] = {}
     yield f"retry: {int(every * 1000)}\n\n".encode()
     said_at, left = context.clock.monotonic(), 0.0
     while not context.is_leaving and is_still_allowed(request, "read", *counters):
         if left <= 0 and (left := may_look(request)) == 0:
-            news = await _news(context, counters, every, shown)
+            news = await _news(context, counters, every, shown, turn)
             if not is_still_allowed(request, "read", *counters):
                 return
             for event in news:
@@ -69,9 +73,10 @@ async def _events(
 
 
 async def _news(
-    context: Context, counters: list[str], every: float, shown: dict[str, object]
+    context: Context, counters: list[str], every: float, shown: dict[str, object], turn: Turn
 ) -> list[bytes]:
     """Return the events of one look; `shown` is what was said before, and is kept up to date."""
+    await turn()
     try:
         found, errors = await readable_totals(
             context.ledger,
@@ -83,6 +88,7 @@ async def _news(
     except LedgerError as error:
         shown.clear()
         return [_event("problem", problem_in_http(error).fields())]
+    await turn()
     events = list[bytes]()
     for counter, total in found.items():
         if shown.get(counter) != (state := (total.value, total.changes)):

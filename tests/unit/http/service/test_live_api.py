@@ -1,15 +1,18 @@
 """`GET /v1/live` over a ledger in memory: how often a stream looks, and that it is heard."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from support.serving import Served, served
 from support.tokens import token_header
 
 from ledger.http.service import answers
 from ledger.http.service.access.access import FileAccess
-from ledger.http.service.context import Context
+from ledger.http.service.context import LOOKS_AT_ONCE, Context
 from ledger.testing import MemoryGlobalTable
 
 FOLLOWED_SECONDS = 60
@@ -81,3 +84,27 @@ async def test_a_stream_that_seldom_looks_is_still_heard(
     async with served(table, access=FileAccess(path, table.clock)) as service:
         said = await followed(service, monkeypatch, headers, every=every)
     assert said.count(": nothing new\n\n") == 3
+
+
+async def test_looks_of_streams_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read may be what all of them wait for."""
+    told, turn, may_end = Counter[int](), 0, anyio.Event()
+
+    async def readable(*_: Any, **__: Any) -> Any:
+        told[turn] += 1
+        return {}, {}
+
+    async def pause(context: Context, _: float) -> None:
+        await may_end.wait()
+        context.leave()
+
+    monkeypatch.setattr("ledger.http.service.api.live.readable_totals", readable)
+    monkeypatch.setattr(Context, "pause", pause)
+    async with served() as service, anyio.create_task_group() as tasks:
+        for _ in range(5 * LOOKS_AT_ONCE):
+            tasks.start_soon(service.http.get, "/v1/live?id=a")
+        while told.total() < 5 * LOOKS_AT_ONCE:
+            await anyio.lowlevel.checkpoint()
+            turn += 1
+        may_end.set()
+    assert max(told.values()) <= LOOKS_AT_ONCE

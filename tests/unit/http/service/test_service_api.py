@@ -673,6 +673,25 @@ async def test_changes_of_all_callers_are_bounded_too(
         assert made.status_code != 503
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/entries?together=true", {"entries": [ENTRY]}),
+        ("POST", "/v1/counters/stock/entries?dry_run=true", {"change": "1"}),
+        ("GET", "/v1/session?id=stock", None),
+    ],
+)
+async def test_a_parameter_that_has_no_meaning_is_refused(
+    method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    """Its caller means something by it."""
+    async with served() as service:
+        answer = await service.http.request(method, path, json=body)
+        assert (answer.status_code, await service.value("stock")) == (400, "0")
+        assert "extra inputs are not permitted" in answer.json()["detail"]
+        assert (await service.http.get("/healthz?by=prober")).status_code == 200
+
+
 async def test_changes_that_were_not_begun_are_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
