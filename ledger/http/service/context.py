@@ -39,12 +39,13 @@ Kind = Literal["change", "spend", "list", "page"]
 """Of requests that are bounded for each caller: single changes, those that may wait for rights,
 lists of changes, and pages."""
 UNDER_WAY: Mapping[Kind, int] = {"change": 100, "spend": 256, "list": 4, "page": 4}
-"""Requests of a kind that are carried out at a time, for one caller and, but for pages, for all.
+"""Requests of a kind that are carried out at a time for one caller; changes, and lists, for all too.
 More would only wait for the table, and hold up all others when they end together, as where it does
 not answer. A list has `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there
 is an answer."""
 LOOKS_AT_ONCE = 4
-"""Looks of streams that begin, or are told, in one round: of fifty totals one takes 1 to 2 ms."""
+"""Looks of streams that begin, or are told, in one round: of fifty totals one takes 1 to 2 ms. So
+many spends are refused, who may all have waited for the same rights."""
 CHANGES_AT_ONCE = 128
 """Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
@@ -72,7 +73,7 @@ class Context:
     changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
     looks: Turns = field(default_factory=lambda: Turns(_call_soon, LOOKS_AT_ONCE))
-    """In which streams look at totals, and tell of them."""
+    """In which streams look at totals, and tell of them, and spends are refused."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
     _ends: SpacedEnds = field(default_factory=SpacedEnds)

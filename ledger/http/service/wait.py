@@ -106,8 +106,10 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
             end = deadline_of(for_change(request))
             async with slots_of(request, kind).until(end):
                 await request.body()
+                request.scope[_END] = end
+                if kind == "spend":  # it may wait for rights long, and holds up no other caller's
+                    return await endpoint(request)
                 async with context.slots_for(kind).until(end):
-                    request.scope[_END] = end
                     return await endpoint(request)
 
         return begun

@@ -33,7 +33,14 @@ from ledger.http.service.budget_request_models import (
     SpendBody,
     VoidBody,
 )
-from ledger.http.service.context import Context, allow, is_still_allowed, shown_to
+from ledger.http.service.context import (
+    Context,
+    allow,
+    context_of,
+    granted,
+    is_still_allowed,
+    shown_to,
+)
 from ledger.http.service.openapi import asks, returns, written
 from ledger.http.service.request_models import checked_region, counter_in, entry_in
 from ledger.http.service.wait import for_change, for_total, one_of_few, preferred, read_page
@@ -75,7 +82,7 @@ async def spend(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _spent(request, budgets, outcome, body)
+    return await _spent(request, budgets, outcome, body)
 
 
 @router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
@@ -100,7 +107,7 @@ async def hold(request: Request) -> Response:
         )
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
-    return _spent(request, budgets, outcome, body)
+    return await _spent(request, budgets, outcome, body)
 
 
 @router.post("/holds/{hold}/settle", openapi_extra=written(SettleBody, "Entry"))
@@ -213,11 +220,12 @@ async def _held(request: Request, body: VoidBody) -> Hold:
     return Hold(known, partial(budget_parts, context.ledger))
 
 
-def _spent(
+async def _spent(
     request: Request, budgets: Budgets, outcome: Granted | Hold | Refused, body: SpendBody
 ) -> Response:
     """Return the answer of a spend, which ends to wait for rights once its token does."""
     if not outcome:
+        await context_of(request).looks.turn(granted(request).name)
         allow(request, "write", *budgets.names)
     return _made(request, outcome, note=body.note)
 

@@ -655,7 +655,6 @@ async def test_changes_of_a_caller_are_made_a_few_at_a_time(
     [
         ("list", "/v1/entries", {"entries": [ENTRY]}),
         ("change", "/v1/counters/stock/entries", {"change": "1"}),
-        ("spend", "/v1/budgets/stock/spends", {"amount": "1"}),
     ],
 )
 async def test_changes_of_all_callers_are_bounded_too(
