@@ -39,7 +39,7 @@ Kind = Literal["change", "spend", "list", "page"]
 """Of requests that are bounded for each caller: single changes, those that may wait for rights,
 lists of changes, and pages."""
 UNDER_WAY: Mapping[Kind, int] = {"change": 100, "spend": 256, "list": 4, "page": 4}
-"""Requests of a kind that are carried out at a time for one caller; changes, and lists, for all too.
+"""Requests of a kind carried out at a time for one caller; changes and lists for all, too.
 More would only wait for the table, and hold up all others when they end together, as where it does
 not answer. A list has `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there
 is an answer."""
