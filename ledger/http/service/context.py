@@ -38,11 +38,13 @@ IS_FULL = "ledger_is_full"
 Kind = Literal["change", "spend", "list", "page"]
 """Of requests that are bounded for each caller: single changes, those that may wait for rights,
 lists of changes, and pages."""
-UNDER_WAY: Mapping[Kind, int] = {"change": 100, "spend": 256, "list": 4, "page": 4}
-"""Requests of a kind carried out at a time for one caller; changes and lists for all, too.
-More would only wait for the table, and hold up all others when they end together, as where it does
-not answer. A list has `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there
-is an answer."""
+UNDER_WAY: Mapping[Kind, int] = {"change": 50, "spend": 256, "list": 2, "page": 4}
+"""Requests of a kind carried out at a time for one caller. More would only wait for the table, and
+hold up all others when they end together, as where it does not answer. A list has
+`ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there is an answer."""
+UNDER_WAY_IN_ALL: Mapping[Kind, int] = {"change": 100, "list": 4}
+"""Of all callers: more than one has. Others are bounded for each caller alone: a spend may wait for
+rights long, and holds up no other caller's."""
 LOOKS_AT_ONCE = 4
 """Looks of streams that begin, or are told, in one round: of fifty totals one takes 1 to 2 ms. So
 many spends are refused, who may all have waited for the same rights."""
@@ -97,7 +99,8 @@ class Context:
         """Return what a request of a caller, or of any, is carried out in."""
         slots = self._slots.get((kind, caller))
         if slots is None:
-            slots = self._slots[kind, caller] = Slots(UNDER_WAY[kind], self._ends)
+            bounds = UNDER_WAY_IN_ALL if caller is None else UNDER_WAY
+            slots = self._slots[kind, caller] = Slots(bounds[kind], self._ends)
         return slots
 
     async def left(self) -> None:

@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from ledger.http.service.access.tokens import Scope
-from ledger.http.service.context import Kind, allow, context_of, slots_of
+from ledger.http.service.context import UNDER_WAY_IN_ALL, Kind, allow, context_of, slots_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import (
@@ -107,7 +107,7 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
             async with slots_of(request, kind).until(end):
                 await request.body()
                 request.scope[_END] = end
-                if kind == "spend":  # it may wait for rights long, and holds up no other caller's
+                if kind not in UNDER_WAY_IN_ALL:
                     return await endpoint(request)
                 async with context.slots_for(kind).until(end):
                     return await endpoint(request)
