@@ -42,7 +42,7 @@ UNDER_WAY: Mapping[Kind, int] = {"change": 50, "spend": 256, "list": 2, "page": 
 """Requests of a kind carried out at a time for one caller. More would only wait for the table, and
 hold up all others when they end together, as where it does not answer. A list has
 `ENTRIES_AT_ONCE` changes under way; it and a page take megabytes until there is an answer."""
-UNDER_WAY_IN_ALL: Mapping[Kind, int] = {"change": 100, "list": 4}
+UNDER_WAY_IN_ALL: Mapping[Kind, int] = {"change": 100, "list": 4, "page": 8}
 """Of all callers: more than one has. Others are bounded for each caller alone: a spend may wait for
 rights long, and holds up no other caller's."""
 LOOKS_AT_ONCE = 4

@@ -4,7 +4,8 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TypeVar
 
@@ -117,6 +118,17 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
     return bound
 
 
+@asynccontextmanager
+async def page_slot(request: Request) -> AsyncIterator[None]:
+    """Wait until fewer pages are read, for the caller and in all.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+    """
+    async with slots_of(request, "page").until(), context_of(request).slots_for("page").until():
+        yield
+
+
 async def read_page(
     request: Request, seconds: float, read: Callable[[], Awaitable[Result]]
 ) -> Result:
@@ -131,7 +143,7 @@ async def read_page(
     """
 
     async def read_in_turn() -> Result:
-        async with slots_of(request, "page").until():
+        async with page_slot(request):
             return await read()
 
     return await read_within(seconds, read_in_turn())

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.http.service.answers import answer
-from ledger.http.service.context import allow, context_of, may_look, slots_of
+from ledger.http.service.context import allow, context_of, may_look
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import FeedQuery
 from ledger.http.service.request_models import moment
-from ledger.http.service.wait import for_total, preferred, read_within
+from ledger.http.service.wait import for_total, page_slot, preferred, read_within
 from ledger.http.wire.schemas import FeedModel
 from ledger.reads.feed.page import FeedPage
 from ledger.reads.feed.reader import wait_for_page
@@ -67,7 +67,7 @@ async def _page(
     if may_look(request) > 0 and after is not None:
         return FeedPage((), after, more=False)
     is_first = after == asked.after  # later looks of a wait go on from the first one's cursor
-    async with slots_of(request, "page").until():
+    async with page_slot(request):
         return await context_of(request).ledger.feed_page(
             asked.prefix,
             counters=asked.counter or None,
