@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+import anyio.lowlevel
+
 from ledger.core import keys
 from ledger.core.amounts import check_bool
 from ledger.core.descriptions import Value
@@ -269,6 +271,7 @@ class SessionListings(CallGuard):
             async for listed in read_index(parts.store, checked, after=behind, limit=limit):
                 page.append(listed)
                 if len(page) == most:
+                    await anyio.lowlevel.checkpoint()  # a megabyte of the index is thousands
                     yield await self._read(page, exact=exact)
                     page = []
             yield await self._read(page, exact=exact)

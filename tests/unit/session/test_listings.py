@@ -5,6 +5,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from prometheus_client import CollectorRegistry
 from support.ledgers import HOME, make_ledger
@@ -15,6 +17,7 @@ from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.core.index import TOP_MAX, IndexState, Listed, attributes_of, index_key
 from ledger.runtime.metrics import Metrics
 from ledger.session.ledger import Ledger
+from ledger.session.listings import PAGE_COUNTERS
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarder import ForwardingStore
@@ -215,6 +218,25 @@ async def test_the_top_of_a_prefix() -> None:
         assert named(await ledger.top("p/", 2, smallest=True)) == [("p/b", -5), ("p/e", -1)]
         assert len(await ledger.top("")) == 7
         assert await ledger.top("x") == []
+
+
+async def test_others_go_on_while_a_long_list_is_ranked() -> None:
+    """A page of the index may have thousands of counters."""
+    turns, is_over = 0, anyio.Event()
+
+    async def count() -> None:
+        nonlocal turns
+        while not is_over.is_set():
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    store = store_of({f"p/{number}": number for number in range(10 * PAGE_COUNTERS)})
+    async with ledger_over(store) as ledger, anyio.create_task_group() as tasks:
+        await ledger.top("p/")
+        tasks.start_soon(count)
+        await ledger.top("p/")
+        is_over.set()
+    assert turns >= 10
 
 
 async def test_an_exact_top_is_that_of_all_totals() -> None:
