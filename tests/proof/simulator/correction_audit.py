@@ -1,7 +1,8 @@
 """What must hold of entries that a call makes once: reversals, and corrections by counts.
 
 - No region is ever shown two entries of one call, whichever of it is late or lost.
-- An entry that a call says was made, now or before, has reached a region that is not lost.
+- An entry that a call says was made, now or before, has reached the call's region, or one that is
+  not lost.
 - A region shows the sum of what has reached it, each once, as of any counter.
 - At rest a reversed entry and its reversal come to nothing, in every region alike, and both are
   merged. In a world that loses a region this is not asked of a key with two changes: which of them
@@ -78,9 +79,12 @@ class CorrectionAudit:
         return self._of_two if self.lost else frozenset()
 
     def answered(self, counter: str, entry: str, *, repeated: bool, who: str) -> None:
-        """Check what a call says that it made, or that an earlier one did."""
-        remaining = [here for region, here in self._shown.items() if region not in self.lost]
-        if not any(entry in here.get(counter, {}) for here in remaining):
+        """Check what a call through region `who` says that it made, or that an earlier one did.
+
+        A process that stood still may say so after its region is lost: then that region counts.
+        """
+        asked = [here for name, here in self._shown.items() if name == who or name not in self.lost]
+        if not any(entry in here.get(counter, {}) for here in asked):
             said = "was made before" if repeated else "is made"
             self.fail("once", f"{who} says that {entry} {said}: no region has it")
 
