@@ -9,7 +9,7 @@ CORRECTION_MUTANTS = (
         "record-believed",
         "a reversal or a correction was made before only if its entry is found",
         "of a lost home the record arrived, and the entry never does: done is said of nothing",
-        40,
+        50,
         (
             Edit(
                 "ledger.writes.earlier_calls:EarlierCalls.made_by",
@@ -17,7 +17,7 @@ CORRECTION_MUTANTS = (
                 "        return Made(item)\n        partition, entry_id =",
             ),
         ),
-        first=25,
+        first=45,
         worlds=is_losing,
     ),
     Mutant(
