@@ -20,10 +20,8 @@ because of that, and what the call does next can fail: no such error says that n
 The end of one call that its caller bounds by `timeout`: a time of the event loop.
 """
 
-import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from types import TracebackType
@@ -99,32 +97,6 @@ async def bounded(end: float, call: Awaitable[Result], late: Callable[[], Ledger
     with anyio.CancelScope(deadline=end):
         return await call
     raise late()
-
-
-class SpacedEnds:
-    """Ends waits, of very many at once a few in each round of the event loop."""
-
-    def __init__(self) -> None:
-        self._late: deque[Callable[[], None]] = deque()
-        self._is_due = False
-
-    def at(self, end: float, finish: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call `finish` at this time of the event loop, or a few rounds later."""
-        return asyncio.get_running_loop().call_at(end, self.soon, finish)
-
-    def soon(self, finish: Callable[[], None]) -> None:
-        """Call `finish` in the next round, or a few later."""
-        self._late.append(finish)
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        for _ in range(min(LATE_AT_ONCE, len(self._late))):
-            self._late.popleft()()
-        self._is_due = bool(self._late)
-        if self._is_due:
-            asyncio.get_running_loop().call_soon(self._go_on)
 
 
 def not_sent() -> NotSent:

@@ -4,6 +4,7 @@ A sleep that a stop ends early.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -15,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -24,6 +26,8 @@ import anyio.lowlevel
 from ledger.runtime.clock import Clock
 
 Result = TypeVar("Result")
+CallSoon = Callable[[Callable[[], None]], object]
+"""Calls in the next round."""
 
 
 @contextmanager
@@ -56,6 +60,57 @@ async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
 def is_cancelled() -> bool:
     """Return whether a scope around the calling task is cancelled, which ends each wait of it."""
     return anyio.current_effective_deadline() <= anyio.current_time()
+
+
+class Turns:
+    """What waits for its turn, of which so much begins in a round of the event loop.
+
+    It waits in rows, of an address or a caller; those that have any begin one each, in turn.
+    """
+
+    def __init__(self, call_soon: CallSoon, at_once: int) -> None:
+        self._call_soon = call_soon
+        self._at_once = at_once
+        self._waiting: dict[str | None, deque[Callable[[], None]]] = {}
+        self._left = at_once
+        self._is_due = False
+
+    def enter(self, row: str | None, begin: Callable[[], None]) -> None:
+        """Begin something of a row: at once, or once it is its turn."""
+        if self._left and not self._waiting:
+            self._left -= 1
+            begin()
+        else:
+            self._waiting.setdefault(row, deque()).append(begin)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._go_on)
+
+    async def turn(self, row: str) -> None:
+        """Wait until it is the turn of a row."""
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.enter(row, partial(_begin, begun))
+        await begun
+
+    def _go_on(self) -> None:
+        """Begin those whose turn it is in this round."""
+        self._left = self._at_once
+        while self._left and self._waiting:
+            self._left -= 1
+            row, begins = next(iter(self._waiting.items()))
+            del self._waiting[row]
+            begin = begins.popleft()
+            if begins:
+                self._waiting[row] = begins  # after all other rows
+            begin()
+        self._is_due = self._left < self._at_once
+        if self._is_due:
+            self._call_soon(self._go_on)
+
+
+def _begin(begun: "asyncio.Future[None]") -> None:
+    if not begun.done():  # its caller may have gone
+        begun.set_result(None)
 
 
 async def in_portions(work: Generator[None, None, Result]) -> Result:

@@ -42,8 +42,9 @@ from anyio.abc import TaskGroup
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError, NotSent, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.runtime.call_deadlines import NEVER, TIMEOUT, SpacedEnds, bounded, not_sent
+from ledger.runtime.call_deadlines import LATE_AT_ONCE, NEVER, TIMEOUT, bounded, not_sent
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import Turns
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writes.entry_plan import Change, PlannedEntry
@@ -107,7 +108,7 @@ class GroupCommit:
         self._in_flight: set[PendingEntry] = set()
         self._awaited: dict[asyncio.Future[Entry], PendingEntry] = {}
         """What each caller waits for whose time may end."""
-        self._ends = SpacedEnds()
+        self._ends = Turns(self._loop.call_soon, LATE_AT_ONCE)
         self._requests = 0
         self._request_done: asyncio.Event | None = None
         self._is_forming = False
@@ -245,7 +246,7 @@ class GroupCommit:
         timer = None
         if end != NEVER:
             self._awaited[waiter] = pending
-            timer = self._ends.at(end, partial(self._expire, waiter))
+            timer = self._loop.call_at(end, self._ends.enter, None, partial(self._expire, waiter))
         del pending
         try:
             return await waiter

@@ -16,12 +16,13 @@ from ledger.http.service.access.access import Access
 from ledger.http.service.access.tokens import Scope, TokenGrant
 from ledger.http.service.answers import CallRefused, problem_in_http, unauthorized, unavailable
 from ledger.http.service.fleet.observer import Fleet
-from ledger.http.service.turns import Slots, Turns
+from ledger.http.service.turns import Slots
 from ledger.http.wire.problems import FORBIDDEN, NOT_READY, SHUTTING_DOWN, Problem
 from ledger.http.wire.schemas import EntryModel
 from ledger.http.wire.values import Fields
-from ledger.runtime.call_deadlines import SpacedEnds
+from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import Turns
 from ledger.session.ledger import Ledger
 
 GRANT_NOW = "ledger_grant_now"
@@ -78,7 +79,7 @@ class Context:
     """In which streams look at totals, and tell of them, and spends are refused."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
-    _ends: SpacedEnds = field(default_factory=SpacedEnds)
+    _ends: Turns = field(default_factory=lambda: Turns(_call_soon, LATE_AT_ONCE))
 
     @property
     def region(self) -> str:

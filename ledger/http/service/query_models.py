@@ -429,8 +429,7 @@ def read_query(kind: type[Query], given: QueryParams) -> Query:
     Raises:
         InvalidInput: it breaks a rule: the first one, by the parameter's name.
     """
-    fields = kind.model_fields
-    lists = {name for name in fields if get_origin(fields[name].annotation) is list}
+    lists = LISTS & kind.model_fields.keys()
     values = {name: given.getlist(name) if name in lists else given[name] for name in given}
     try:
         return kind.model_validate(values)

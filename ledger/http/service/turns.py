@@ -14,71 +14,29 @@ No clock, no randomness, no I/O.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from ledger.runtime.call_deadlines import NEVER, SpacedEnds, not_sent
+from ledger.runtime.call_deadlines import NEVER, not_sent
+from ledger.runtime.tasks import CallSoon, Turns
 
 BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
 PARSED_AT_ONCE = 2
 """Connections of which much is parsed in one round."""
-CallSoon = Callable[[Callable[[], None]], object]
-"""Calls in the next round."""
-
-
-class Turns:
-    """Requests that wait for their turn, of which so many begin in a round."""
-
-    def __init__(self, call_soon: CallSoon, at_once: int = BEGUN_AT_ONCE) -> None:
-        self._call_soon = call_soon
-        self._at_once = at_once
-        self._waiting: dict[str | None, deque[Callable[[], None]]] = {}
-        self._left = at_once
-        self._is_due = False
-
-    def enter(self, address: str | None, begin: Callable[[], None]) -> None:
-        """Begin a request of an address: at once, or once it is its turn."""
-        if self._left and not self._waiting:
-            self._left -= 1
-            begin()
-        else:
-            self._waiting.setdefault(address, deque()).append(begin)
-        if not self._is_due:
-            self._is_due = True
-            self._call_soon(self._go_on)
-
-    async def turn(self, caller: str) -> None:
-        """Wait until it is the turn of a caller's request."""
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.enter(caller, partial(_begin, begun))
-        await begun
-
-    def _go_on(self) -> None:
-        """Begin those whose turn it is in this round."""
-        self._left = self._at_once
-        while self._left and self._waiting:
-            self._left -= 1
-            address, begins = next(iter(self._waiting.items()))
-            del self._waiting[address]
-            begin = begins.popleft()
-            if begins:
-                self._waiting[address] = begins  # after all other addresses
-            begin()
-        self._is_due = self._left < self._at_once
-        if self._is_due:
-            self._call_soon(self._go_on)
 
 
 class Slots:
-    """What so many requests are carried out in at a time; more wait, first come first served."""
+    """What so many requests are carried out in at a time; more wait, first come first served.
 
-    def __init__(self, count: int, ends: SpacedEnds) -> None:
+    Waits that are over end in `turns`: very many may be over at once.
+    """
+
+    def __init__(self, count: int, turns: Turns) -> None:
         self._free = count
-        self._ends = ends
+        self._turns = turns
         self._waiting: dict[asyncio.Future[None], float] = {}
 
     @asynccontextmanager
@@ -103,9 +61,12 @@ class Slots:
         if self._free > len(self._waiting):
             self._free -= 1
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
         self._waiting[waiter] = end
-        timer = None if end == NEVER else self._ends.at(end, partial(_end, waiter))
+        timer = None
+        if end != NEVER:
+            timer = loop.call_at(end, self._turns.enter, None, partial(_end, waiter))
         try:
             await waiter
         except asyncio.CancelledError:
@@ -125,7 +86,7 @@ class Slots:
         """
         self._free += 1
         if self._waiting:
-            self._ends.soon(self._begin_next)
+            self._turns.enter(None, self._begin_next)
 
     def _begin_next(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -143,11 +104,6 @@ def _end(waiter: "asyncio.Future[None]") -> None:
         waiter.set_exception(not_sent())
 
 
-def _begin(begun: "asyncio.Future[None]") -> None:
-    if not begun.done():  # its caller may have gone
-        begun.set_result(None)
-
-
 @dataclass(frozen=True, slots=True)
 class ConnectionTurns:
     """The rows in which the connections of a server wait."""
@@ -161,5 +117,5 @@ class ConnectionTurns:
     @classmethod
     def of(cls, call_soon: CallSoon) -> "ConnectionTurns":
         """Return empty rows."""
-        requests, probes, handshakes, short = (Turns(call_soon) for _ in range(4))
+        requests, probes, handshakes, short = (Turns(call_soon, BEGUN_AT_ONCE) for _ in range(4))
         return cls(requests, probes, handshakes, Turns(call_soon, PARSED_AT_ONCE), short)

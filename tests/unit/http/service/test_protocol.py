@@ -25,7 +25,7 @@ from ledger.http.service.transports import (
     PORTION_BYTES,
     TURN_BYTES,
 )
-from ledger.http.service.turns import BEGUN_AT_ONCE, PARSED_AT_ONCE, ConnectionTurns, Turns
+from ledger.http.service.turns import BEGUN_AT_ONCE, PARSED_AT_ONCE, ConnectionTurns
 from ledger.http.wire import schemas
 from ledger.runtime.connections import (
     HEAD_BYTES_MAX,
@@ -36,6 +36,7 @@ from ledger.runtime.connections import (
     Bounds,
     Connections,
 )
+from ledger.runtime.tasks import Turns
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -158,7 +159,7 @@ class Caller:
 def stopped(rounds: list[Callable[[], None]]) -> ConnectionTurns:
     """Return turns of which those of requests begin in rounds that the test calls."""
     turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
-    return replace(turns, requests=Turns(rounds.append))
+    return replace(turns, requests=Turns(rounds.append, BEGUN_AT_ONCE))
 
 
 async def settled() -> None:

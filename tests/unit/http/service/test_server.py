@@ -30,10 +30,9 @@ from ledger.http.service.options import ServiceOptions, Tls
 from ledger.http.service.protocol import BoundedProtocol
 from ledger.http.service.server import KEEP_ALIVE_SECONDS, Running, ServerInstance
 from ledger.http.service.transports import CERTIFICATE_BYTES_MAX, DECRYPTED_BYTES, HelloSize
-from ledger.http.service.turns import Turns
 from ledger.runtime.connections import PLACES_KEPT
 from ledger.runtime.loops import run_on_loop
-from ledger.runtime.tasks import background_tasks
+from ledger.runtime.tasks import Turns, background_tasks
 from ledger.testing import MemoryGlobalTable
 
 

@@ -546,6 +546,19 @@ async def test_a_page_of_a_history_ends_after_a_megabyte() -> None:
         assert max(sizes) < 1_500_000
 
 
+class Held:
+    """A call of the library that waits until it may go on, and fails then."""
+
+    def __init__(self) -> None:
+        self.may_go_on, self.entered = anyio.Event(), 0
+
+    async def __call__(self, *_: Any, **__: Any) -> Any:
+        """Wait until it may go on."""
+        self.entered += 1
+        await self.may_go_on.wait()
+        raise StoreError("not today")
+
+
 @pytest.mark.parametrize(
     ("asked", "call"),
     [
@@ -563,12 +576,7 @@ async def test_a_caller_has_a_few_pages_read_at_a_time(
     monkeypatch: pytest.MonkeyPatch, asked: str, call: tuple[type, str]
 ) -> None:
     """The others wait within their time: each takes megabytes, or many pieces of the loop."""
-    may_go_on, entered = anyio.Event(), list[str]()
-
-    async def held(*_: Any, **__: Any) -> Any:
-        entered.append(asked)
-        await may_go_on.wait()
-        raise StoreError("not today")
+    held = Held()
 
     async def held_stream(*_: Any, **__: Any) -> AsyncIterator[Any]:
         yield await held()
@@ -579,9 +587,9 @@ async def test_a_caller_has_a_few_pages_read_at_a_time(
         for _ in range(3 * UNDER_WAY["page"]):
             tasks.start_soon(service.http.get, asked)
         await anyio.wait_all_tasks_blocked()
-        assert len(entered) == UNDER_WAY["page"]
-        may_go_on.set()
-    assert len(entered) == 3 * UNDER_WAY["page"]
+        assert held.entered == UNDER_WAY["page"]
+        held.may_go_on.set()
+    assert held.entered == 3 * UNDER_WAY["page"]
 
 
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/retries"])
@@ -589,12 +597,7 @@ async def test_a_few_lists_of_a_caller_are_made_at_a_time(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others wait within their time, unread; then nothing of them is sent."""
-    may_go_on, entered = anyio.Event(), list[None]()
-
-    async def held(*_: Any, **__: Any) -> Any:
-        entered.append(None)
-        await may_go_on.wait()
-        raise StoreError("not today")
+    held = Held()
 
     async with served() as service, anyio.create_task_group() as tasks:
         made = await service.ledger.record("stock", 1, key="k", at=service.table.clock.now())
@@ -605,12 +608,12 @@ async def test_a_few_lists_of_a_caller_are_made_at_a_time(
         for _ in range(3 * UNDER_WAY["list"]):
             tasks.start_soon(post)
         await anyio.wait_all_tasks_blocked()
-        assert len(entered) == UNDER_WAY["list"]
+        assert held.entered == UNDER_WAY["list"]
         late = await service.post(path, {"entries": [listed]}, Prefer="wait=1")
         assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
-        assert len(entered) == UNDER_WAY["list"]
-        may_go_on.set()
-    assert len(entered) == 3 * UNDER_WAY["list"]
+        assert held.entered == UNDER_WAY["list"]
+        held.may_go_on.set()
+    assert held.entered == 3 * UNDER_WAY["list"]
 
 
 @pytest.mark.parametrize(
@@ -632,12 +635,7 @@ async def test_changes_of_a_caller_are_made_a_few_at_a_time(
     call: tuple[type, str],
 ) -> None:
     """Those that wait for one answer of the table go on together; the rest wait in their time."""
-    may_go_on, entered = anyio.Event(), list[None]()
-
-    async def held(*_: Any, **__: Any) -> Any:
-        entered.append(None)
-        await may_go_on.wait()
-        raise StoreError("not today")
+    held = Held()
 
     monkeypatch.setattr(*call, held)
     async with served() as service, anyio.create_task_group() as tasks:
@@ -645,11 +643,11 @@ async def test_changes_of_a_caller_are_made_a_few_at_a_time(
         for _ in range(UNDER_WAY[kind] + 3):
             tasks.start_soon(partial(ask, headers={"Prefer": "wait=60"}))
         await anyio.wait_all_tasks_blocked()
-        assert len(entered) == UNDER_WAY[kind]
+        assert held.entered == UNDER_WAY[kind]
         late = await ask(headers={"Prefer": "wait=1"})
         assert (late.status_code, late.json()["outcome"]) == (503, "not_applied")
-        may_go_on.set()
-    assert len(entered) == UNDER_WAY[kind] + 3
+        held.may_go_on.set()
+    assert held.entered == UNDER_WAY[kind] + 3
 
 
 @pytest.mark.parametrize(

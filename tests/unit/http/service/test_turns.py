@@ -8,8 +8,9 @@ from functools import partial
 import pytest
 
 from ledger.core.errors import NotSent
-from ledger.http.service.turns import BEGUN_AT_ONCE, Slots, Turns
-from ledger.runtime.call_deadlines import LATE_AT_ONCE, NEVER, SpacedEnds
+from ledger.http.service.turns import BEGUN_AT_ONCE, Slots
+from ledger.runtime.call_deadlines import LATE_AT_ONCE, NEVER
+from ledger.runtime.tasks import Turns
 
 
 class Rounds:
@@ -17,7 +18,7 @@ class Rounds:
 
     def __init__(self) -> None:
         self.due, self.begun = list[Callable[[], None]](), list[str]()
-        self.turns = Turns(self.due.append)
+        self.turns = Turns(self.due.append, BEGUN_AT_ONCE)
 
     def ask(self, address: str, times: int) -> None:
         """Ask so many times from an address."""
@@ -75,7 +76,8 @@ async def test_who_waits_for_a_turn_has_it_in_order() -> None:
 
 async def test_slots_are_taken_in_order_and_never_lost() -> None:
     """Not by one whose time is over, nor by one that is cancelled as it gets its slot."""
-    slots, now = Slots(1, SpacedEnds()), asyncio.get_running_loop().time()
+    loop = asyncio.get_running_loop()
+    slots, now = Slots(1, Turns(loop.call_soon, LATE_AT_ONCE)), loop.time()
     await slots.enter(NEVER)
     late = asyncio.create_task(slots.enter(now + 0.01))
     gone, next_, last = [asyncio.create_task(slots.enter(NEVER)) for _ in range(3)]
@@ -97,7 +99,8 @@ async def test_slots_are_taken_in_order_and_never_lost() -> None:
 
 async def test_waits_for_a_slot_that_end_together_end_a_few_in_each_round() -> None:
     """Each tells its caller; thousands in one round would hold up all others."""
-    slots, loop, turn = Slots(1, SpacedEnds()), asyncio.get_running_loop(), 0
+    loop, turn = asyncio.get_running_loop(), 0
+    slots = Slots(1, Turns(loop.call_soon, LATE_AT_ONCE))
     ended = Counter[int]()
 
     async def wait(end: float) -> None:
