@@ -37,11 +37,11 @@ from functools import lru_cache
 
 from ledger.budgets.rights import Holder
 from ledger.budgets.spend_record import View, may_fold, spend_of
-from ledger.core import amounts, ids, keys, periods
+from ledger.core import amounts, books, ids, keys, periods
 from ledger.core.budget_rules import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by, stamp_of
+from ledger.core.fold import ATTRIBUTES, DATED, LEGS, Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
@@ -54,6 +54,13 @@ PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names if it has sums by period, of two axes."""
 ARCHIVE_IDS = 64
 """How many ids fewer it names if its entries are archived: 1 KB, for 4 ** 16 segments."""
+ACCOUNTS_IDS = books.ACCOUNTS_BYTES_MAX // ids.PACKED_BYTES
+"""How many ids fewer it names if it is a book's: its accounts have that room."""
+ACCOUNTS_BYTES_A_FOLD = 256
+"""Bytes of a net's accounts for each of which a fold takes one transfer at least: each fold writes
+them all again."""
+BOOK_FULL = "the book is full"
+"""Why nothing is folded if the accounts would not fit in the net: the transfers stay unmerged."""
 TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
 TIMES_KEPT = 64
@@ -141,7 +148,7 @@ class MergeRules:
         if self.budgets or self.is_archived:
             return ()
         is_dated = any(rule.effective for rule in self.periods.values())
-        return ("pk", *(DATED if is_dated else ATTRIBUTES))
+        return ("pk", *(DATED if is_dated else ATTRIBUTES), LEGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +226,23 @@ def plan_merge(
     rule = rules.periods_of(observation.partition)
     named_max = NAMED_MAX - (PERIODS_IDS if rule else 0)
     named_max -= ARCHIVE_IDS if rules.is_archived else 0
+    size = accounts_size(net)
+    named_max -= ACCOUNTS_IDS if size or home.legs else 0
     room = min(rules.fold_max - open_ids, named_max - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
     left = ids.moment_of(found[len(candidates)]) if is_cut else None
     oldest = candidates[0] if candidates else None
-    if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
+    if not is_worthwhile(
+        settled=len(candidates), oldest=oldest, rules=rules, now=now, accounts_bytes=size
+    ):
         candidates = ()
+    waits, accounts = TOO_FEW, net.accounts if net else None
+    if candidates:
+        candidates, accounts = _fitting(net, candidates, home)
+        waits = TOO_FEW if candidates else BOOK_FULL
+        backlog, is_cut = len(found), len(found) > len(candidates)
+        left = ids.moment_of(found[len(candidates)]) if is_cut else None
     if not candidates and gone < rules.prune_min:
         if not deletes:
             home.total()  # raises where a fold would have to leave the collection as it is
@@ -233,7 +250,7 @@ def plan_merge(
         still_open = named_count - forgotten_later
         return MergePlan(
             deletes=deletes,
-            waits=TOO_FEW,
+            waits=waits,
             backlog=backlog,
             is_cut=is_cut,
             left=left,
@@ -245,6 +262,8 @@ def plan_merge(
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
     if rule is not None:
         fold = replace(fold, periods=_periods(net, candidates, home, rule, now))
+    if accounts is not None:
+        fold = replace(fold, accounts=accounts)
     return MergePlan(
         deletes=deletes,
         fold=fold,
@@ -274,14 +293,28 @@ def is_committed(observation: Observation) -> bool:
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
-def is_worthwhile(*, settled: int, oldest: str | None, rules: MergeRules, now: datetime) -> bool:
+def is_worthwhile(
+    *,
+    settled: int,
+    oldest: str | None,
+    rules: MergeRules,
+    now: datetime,
+    accounts_bytes: int = 0,
+) -> bool:
     """Return whether enough entries are settled, or one has waited long enough, for a fold.
 
-    `oldest` is the sort key of the entry that waits longest.
+    `oldest` is the sort key of the entry that waits longest, `accounts_bytes` the size of the
+    accounts that each fold writes again.
     """
     if oldest is None:
         return False
-    return settled >= rules.fold_min or oldest < older_than(rules.fold_age, now=now)
+    least = max(rules.fold_min, accounts_bytes // ACCOUNTS_BYTES_A_FOLD)
+    return settled >= least or oldest < older_than(rules.fold_age, now=now)
+
+
+def accounts_size(net: NetChange | None) -> int:
+    """Return how many bytes the accounts of a net have; 0 if it is no book's."""
+    return len(net.accounts) if net is not None and net.accounts is not None else 0
 
 
 @lru_cache(TIMES_KEPT)
@@ -328,7 +361,13 @@ def _is_waited_for(observation: Observation, rules: MergeRules, *, now: datetime
     settled = older_than(rules.settle, now=now)
     shown = {key for view in observation.views.values() for key in view.sort_keys if key < settled}
     found = ids.ours(shown.difference(named_by(observation.net))) if shown else []
-    return is_worthwhile(settled=len(found), oldest=min(found, default=None), rules=rules, now=now)
+    return is_worthwhile(
+        settled=len(found),
+        oldest=min(found, default=None),
+        rules=rules,
+        now=now,
+        accounts_bytes=accounts_size(observation.net),
+    )
 
 
 def _candidates(
@@ -409,6 +448,35 @@ def _folded(
         # Unchanged: the segment of this fold is added once it has a place in the archive.
         archive=net.archive if net and rules.is_archived else None,
     )
+
+
+def _fitting(
+    net: NetChange | None, candidates: tuple[str, ...], home: Collection
+) -> tuple[tuple[str, ...], bytes | None]:
+    """Return the oldest of these entries that a net has room for, and its accounts with theirs.
+
+    All of them, but where the accounts of a book would not fit. None if nothing was ever moved.
+
+    Raises:
+        AmountOverflow: a balance does not fit in 38 digits.
+        DamagedItem: the accounts of the net cannot be read.
+    """
+    legs = home.legs or {}
+    before = None if net is None else net.accounts
+    if before is None and not any(key in legs for key in candidates):
+        return candidates, None
+    kept = {} if net is None else books.accounts_of(net)
+    while True:
+        balances = books.AccountSums()
+        balances.add(kept)
+        for key in candidates:
+            balances.move(legs.get(key, ()))
+        accounts = books.packed(balances.accounts())
+        if len(accounts) <= books.ACCOUNTS_BYTES_MAX:
+            return candidates, accounts
+        if not candidates:
+            return (), before
+        candidates = candidates[: len(candidates) // 2]
 
 
 def _periods(

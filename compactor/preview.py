@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from compactor.discovery.hints import Book, read_hints
+from compactor.discovery.hints import HintBook, read_hints
 from compactor.discovery.scan import load_cursor, next_search
 from compactor.merge_plan import (
     TOO_FEW,
@@ -113,7 +113,7 @@ async def with_searches(
         return list(found)
     # Hints that are not ripe lead there earlier than the search, too.
     hints, _ = await read_hints(home, last=last_sort_key(now, settle=-settings.settle))
-    book = Book(settings.shards_max)
+    book = HintBook(settings.shards_max)
     for hint in hints:
         book.add(hint)
     hinted = set(book.partitions())

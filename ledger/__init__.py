@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ArchiveDamaged,
         ArchiveError,
         ArchiveMissing,
+        BookFull,
         BrokenRow,
         BudgetExceeded,
         BudgetMissing,
@@ -66,18 +67,20 @@ if TYPE_CHECKING:
         TableMissing,
         Throttled,
         TokenReused,
+        Unbalanced,
         Unreachable,
         UntimedKey,
         UpgradeNeeded,
     )
     from ledger.core.index import Listed
     from ledger.core.reconciliation import Reconciled
-    from ledger.core.values import Entry
+    from ledger.core.values import Entry, Leg
     from ledger.core.watches import Crossing
     from ledger.reads.feed.page import FeedPage
     from ledger.reads.period_totals import Period, PeriodTotals
     from ledger.reads.total import Total
     from ledger.runtime.gc import tune_gc
+    from ledger.session.book import Balances, Book, Transfer
     from ledger.session.ledger import Ledger
     from ledger.settings import Settings
     from ledger.settings.groups import (
@@ -112,6 +115,9 @@ __all__ = [
     "ArchiveDamaged",
     "ArchiveError",
     "ArchiveMissing",
+    "Balances",
+    "Book",
+    "BookFull",
     "BrokenRow",
     "Budget",
     "BudgetExceeded",
@@ -152,6 +158,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LeftOut",
+    "Leg",
     "LightHold",
     "LimitChange",
     "Listed",
@@ -188,6 +195,8 @@ __all__ = [
     "Throttled",
     "TokenReused",
     "Total",
+    "Transfer",
+    "Unbalanced",
     "Unknown",
     "Unreachable",
     "UntimedKey",
@@ -204,6 +213,8 @@ _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
+    "Balances": "ledger.session.book",
+    "Book": "ledger.session.book",
     "Budget": "ledger.budgets.budget",
     "BudgetState": "ledger.budgets.budget_state",
     "Budgets": "ledger.budgets.budget",
@@ -219,6 +230,7 @@ _PLACES = {
     "Hold": "ledger.budgets.budget",
     "InTable": _WRITES,
     "Ledger": "ledger.session.ledger",
+    "Leg": "ledger.core.values",
     "LightHold": "ledger.budgets.memory_hold",
     "LimitChange": "ledger.budgets.limit_change",
     "Listed": "ledger.core.index",
@@ -235,6 +247,7 @@ _PLACES = {
     "ShardStep": _GROUPS,
     "Table": "ledger.table",
     "Total": "ledger.reads.total",
+    "Transfer": "ledger.session.book",
     "Unknown": _WRITES,
     "Update": _WRITES,
     "WatchSettings": _GROUPS,

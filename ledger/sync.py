@@ -39,6 +39,7 @@ from ledger.runtime.portal import Sync as _Sync
 from ledger.runtime.portal import context as _context
 from ledger.runtime.portal import iterator as _iterator
 from ledger.runtime.portal import plain as _plain
+from ledger.session import book
 from ledger.session.ledger import Ledger as AsyncLedger
 from ledger.settings import Settings
 from ledger.store.writes import Action, Check
@@ -403,6 +404,20 @@ class Budget(_Spending[budget.Budget]):
         return self._behind.name
 
 
+class Book(_Sync[book.Book]):
+    """`ledger.Book` with plain calls."""
+
+    @property
+    def name(self) -> str:
+        """The counter that the book is."""
+        return self._behind.name
+
+    transfer: Final = _plain(book.Book.transfer)
+    transfer_many: Final = _plain(book.Book.transfer_many)
+    balances: Final = _plain(book.Book.balances)
+    history: Final = _iterator(book.Book.history)
+
+
 class Importer(_Sync[AsyncImporter]):
     """`ledger.writes.imports.Importer` with plain calls."""
 
@@ -545,6 +560,10 @@ class Table(_Opened[AsyncTable]):
     def budget(self, counter: str) -> Budget:
         """Return the limit of a counter; see `ledger.Table.budget`."""
         return Budget(self._behind.budget(counter), self._loop.current)
+
+    def book(self, name: str) -> Book:
+        """Return a book; see `ledger.Table.book`."""
+        return Book(self._behind.book(name), self._loop.current)
 
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together; see `ledger.Table.budgets`."""

@@ -28,8 +28,8 @@ from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core import keys
 from ledger.core.entry import HOLD, AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem
-from ledger.core.fold import check_said, damaged_entries
 from ledger.core.index import INDEX_PARTITIONS, IndexState
+from ledger.core.item_checks import check_said, damaged_entries
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan

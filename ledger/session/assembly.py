@@ -25,6 +25,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.watches.watcher import Watcher, Watches
+from ledger.writes.book_room import BookRoom
 from ledger.writes.hint_writer import HintWriter
 from ledger.writes.past_horizon import PastHorizon
 from ledger.writes.reconciliation import Reconciler
@@ -132,6 +133,7 @@ class Assembly:
             store=store,
             settings=live,
             writer=writer,
+            room=BookRoom(store, live, services.clock),
             reader=reader,
             cache=cache,
             hints=hints,

@@ -3,21 +3,30 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import repeat, zip_longest
 from typing import NamedTuple
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, books, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.durations import spoken
-from ledger.core.entry import NOTE_BYTES_MAX, Item, checked_size, entry_id, entry_item, entry_of
+from ledger.core.entry import (
+    NOTE_BYTES_MAX,
+    Item,
+    checked_metadata,
+    checked_size,
+    entry_id,
+    entry_item,
+    entry_of,
+)
 from ledger.core.errors import (
     ContractChangeRefused,
     InvalidEntry,
+    InvalidInput,
     KeyConflict,
     RetryHorizonPassed,
     UntimedKey,
@@ -25,7 +34,7 @@ from ledger.core.errors import (
 from ledger.core.own_keys import own_keys, own_suffix
 from ledger.core.parts import GatheredParts
 from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
-from ledger.core.values import Entry, Spending, quickly_made, same_call
+from ledger.core.values import Entry, Leg, Spending, quickly_made, same_call
 from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -43,7 +52,8 @@ class Change:
 
     `key` and `at` together make the id the same in every call and region; a UUIDv7 or a ULID as
     key carries its `at`. `note` is free text, `effective` the date to which the change applies, if
-    it is not the day of writing.
+    it is not the day of writing; `metadata` up to 20 texts by name. With `legs` it is a transfer in
+    a book: they are of account, asset and amount, and `change` is 0.
     """
 
     counter: str
@@ -52,11 +62,14 @@ class Change:
     effective: date | None = None
     key: str | None = None
     at: datetime | None = None
+    legs: Sequence[tuple[str, str, int | Decimal]] | None = None
+    metadata: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def is_plain(self) -> bool:
         """Whether the change is only an amount."""
-        return self.note is None and self.effective is None and self.key is None and self.at is None
+        is_alone = self.key is None and self.at is None and self.legs is None
+        return is_alone and self.note is None and self.effective is None and not self.metadata
 
 
 class PlannedEntry(NamedTuple):
@@ -145,6 +158,8 @@ def plan_entry(
         shard=keys.shard_of(suffix, shards),
         spending=spending,
         key=key,
+        legs=_checked_transfer(change.legs, counter, amount, settings),
+        metadata=checked_metadata(change.metadata) if change.metadata else None,
     )
     if keyed:
         check_horizon(entry, at, settings=settings, now=now)
@@ -212,7 +227,13 @@ def replan(
     if shard is None:
         shards = _shards_keyed(entry.counter, entry_id.at, settings)
         shard = keys.shard_of(entry_id.suffix, shards)
-    entry = replace(entry, region=entry.region or region, shard=shard)
+    if entry.legs:
+        legs = _checked_transfer(entry.legs, entry.counter, entry.change, settings)
+    else:
+        check_not_book(entry.counter, settings)
+        legs = ()
+    metadata = None if entry.metadata is None else checked_metadata(entry.metadata)
+    entry = replace(entry, region=entry.region or region, shard=shard, legs=legs, metadata=metadata)
     if entry.spending is not None and entry.spending.until is None:
         raise InvalidEntry(
             f"entry {entry.id} was spent from a budget: only the call that made it knows until when"
@@ -229,6 +250,44 @@ def replan(
         )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
+
+
+def _checked_transfer(
+    legs: Sequence[tuple[str, str, int | Decimal]] | None,
+    counter: str,
+    amount: Decimal,
+    settings: Settings,
+) -> tuple[Leg, ...]:
+    """Return the legs of a change, in a book; none without.
+
+    Raises:
+        InvalidInput: they break a rule, or are of no book.
+    """
+    if legs is None:
+        return ()
+    if not settings.is_book(counter):
+        raise InvalidInput(
+            f"counter {counter!r} is no book: it matches no pattern of `books` in the table's"
+            f" contract ({', '.join(settings.books) or 'there is none'})"
+        )
+    if amount:
+        raise InvalidEntry(
+            f"the change of a transfer in {counter!r} must be 0, got {amounts.to_text(amount)}"
+        )
+    return books.checked_legs(legs)
+
+
+def check_not_book(counter: str, settings: Settings) -> None:
+    """Refuse a change of a book that is no transfer.
+
+    Raises:
+        InvalidInput: nothing was written.
+    """
+    if settings.is_book(counter):
+        raise InvalidInput(
+            f"{counter!r} is a book, by a pattern of `books` in the table's contract: it takes"
+            " transfers between its accounts alone (Table.book)"
+        )
 
 
 def _shards_keyed(counter: str, at: datetime, settings: Settings) -> int:
@@ -338,6 +397,8 @@ def _described(entry: Entry, other: Entry) -> str:
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
     parts += [f"in {entry.count} parts"] if entry.count != 1 else []
+    parts += [_first_difference(entry, other)] if entry.legs != other.legs else []
+    parts += ["with other metadata"] if entry.metadata != other.metadata else []
     texts = enumerate(zip_longest(entry.parts.split(" "), other.parts.split(" "), fillvalue=""))
     differing = next((pair for pair in texts if pair[1][0] != pair[1][1]), None)
     parts += [f"of which {differing[0]:03d} is {differing[1][0] or 'none'}"] if differing else []
@@ -345,6 +406,12 @@ def _described(entry: Entry, other: Entry) -> str:
         kind = "held" if spending.hold is not None else "spent"
         parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")
     return " ".join(parts)
+
+
+def _first_difference(entry: Entry, other: Entry) -> str:
+    """Return the first leg of a transfer that another does not have."""
+    leg = next((leg for leg in entry.legs if leg not in other.legs), None)
+    return f"moving {amounts.to_text(leg.amount)} {leg.asset} to {leg.account!r}" if leg else ""
 
 
 def checked_key(key: object, *, what: str = "key") -> str:

@@ -14,6 +14,7 @@ from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
     PlannedEntry,
+    check_not_book,
     plan_entry,
     plan_group,
     replan,
@@ -59,8 +60,10 @@ class Planner:
             ContractConflict: the region is not written to; see `Settings.check_written`.
         """
         if is_new:
-            keys.checked_new_counter(change.counter)
+            counter = keys.checked_new_counter(change.counter)
             amounts.addend(change.change)
+            if change.legs is None:
+                check_not_book(counter, self._settings.current)
         made: int | str
         if suffix is not None:
             made = suffix

@@ -16,7 +16,7 @@ from datetime import date, timedelta
 from functools import partial
 
 from ledger.contract.view import check_home
-from ledger.core import ids, keys, once
+from ledger.core import books, ids, keys, once
 from ledger.core.entry import Item, entry_item, entry_of
 from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
 from ledger.core.fold import is_alike, named_by
@@ -156,7 +156,11 @@ class Reverser:
     def _planned(self, original: Entry, wanted: ReversalRequest) -> PlannedEntry:
         """Plan the opposite entry in the collection of the original, with an id after its."""
         change = Change(
-            original.counter, original.change.copy_negate(), wanted.note, wanted.effective
+            original.counter,
+            original.change.copy_negate(),
+            wanted.note,
+            wanted.effective,
+            legs=books.opposite(original.legs) or None,
         )
         suffix = once.suffix_of(once.reversal_key(original.counter, original.id))
         planned = self._planner.plan(change, is_new=False, suffix=suffix)

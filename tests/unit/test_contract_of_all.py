@@ -33,6 +33,7 @@ async def is_renewed_by(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         index=("*",),
         periods={"*": {"zone": "UTC"}},
         budgets={"key/*": {}},
+        books=("book/*",),
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     table = Table(

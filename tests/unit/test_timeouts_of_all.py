@@ -66,6 +66,7 @@ READS = frozenset(
     in {
         *(
             "all_budgets",
+            "balances",
             "counters",
             "description",
             "explain",
@@ -90,6 +91,7 @@ def make(store: SilentStore) -> Table:
         index=("*",),
         periods={"*": {"zone": "UTC"}},
         budgets={"key/*": {}},
+        books=("book/*",),
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     return Table(

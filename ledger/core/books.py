@@ -1,0 +1,252 @@
+"""Books: what transfers move between accounts, and the balances that a net keeps of them.
+
+A transfer is one entry whose `change` is 0 and whose `legs` say which account gets how much of
+which asset; the legs of each asset sum to 0. So it is whole wherever it is shown. The net of a book
+keeps in one attribute, `accounts`, the balances that its merged transfers came to. They commit,
+replicate and are lost together with the net, so the formula of a total holds for each account:
+
+    balance = the net's balance + the leg of every transfer that the net does not name
+
+A balance of 0 is not kept, so the accounts that have something bound the size of a net. An entry
+without legs moves nothing between accounts.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from ledger.core import amounts, keys
+from ledger.core.decompression import inflated
+from ledger.core.errors import (
+    DamagedItem,
+    InvalidAmount,
+    InvalidCounter,
+    InvalidEntry,
+    InvalidInput,
+    Unbalanced,
+)
+from ledger.core.values import Leg, NetChange
+
+Accounts = Mapping[str, Mapping[str, Decimal]]
+"""Asset -> account -> balance, without balances of 0, in code point order."""
+LEGS_MAX = 100
+ACCOUNT_BYTES_MAX = 255
+ASSET_CHARACTERS_MAX = 32
+ACCOUNTS_BYTES_MAX = 200 * 1024
+"""Bytes of `accounts` of one net; a fold that would come to more takes fewer transfers."""
+ACCOUNTS_BYTES_OPEN = 150 * 1024
+"""Bytes of `accounts` from which on no account is opened: the rest is room for those under way."""
+TEXT_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes that `accounts` may unpack to: what is longer was not written here."""
+_LEVEL = 6
+_NOTHING = Decimal(0)
+
+
+class AccountSums:
+    """Balances that are being added up."""
+
+    __slots__ = ("_by_asset",)
+
+    def __init__(self) -> None:
+        self._by_asset: dict[str, dict[str, Decimal]] = {}
+
+    def add(self, accounts: Accounts) -> None:
+        """Add balances."""
+        for asset, balances in accounts.items():
+            self._add(asset, balances.items())
+
+    def move(self, legs: Iterable[Leg]) -> None:
+        """Add what a transfer moves."""
+        for account, asset, amount in legs:
+            self._add(asset, ((account, amount),))
+
+    def _add(self, asset: str, amounts_of: Iterable[tuple[str, Decimal]]) -> None:
+        there = self._by_asset.setdefault(asset, {})
+        for account, amount in amounts_of:
+            there[account] = amounts.EXACT.add(there.get(account, _NOTHING), amount)
+
+    def accounts(self) -> Accounts:
+        """Return what they came to.
+
+        Raises:
+            AmountOverflow: a balance does not fit in 38 digits.
+        """
+        found = {}
+        for asset, balances in sorted(self._by_asset.items()):
+            kept = {
+                account: amounts.within_range(balance)
+                for account, balance in sorted(balances.items())
+                if balance
+            }
+            if kept:
+                found[asset] = kept
+        return found
+
+
+def checked_legs(legs: Iterable[Any]) -> tuple[Leg, ...]:
+    """Return the legs of a new transfer, in the order of assets, then accounts.
+
+    Raises:
+        Unbalanced: those of an asset do not sum to 0.
+        InvalidEntry: they are not 2 to 100 of account, asset and amount; an amount is 0, an account
+            is named twice in an asset, or a name breaks a rule.
+        InvalidAmount, AmountOverflow: an amount breaks a rule.
+    """
+    try:
+        given = [(account, asset, amount) for account, asset, amount in legs]
+    except (TypeError, ValueError):
+        raise InvalidEntry(
+            f"legs must be a list of (account, asset, amount), got {legs!r:.200}"
+        ) from None
+    if not 1 < len(given) <= LEGS_MAX:
+        raise InvalidEntry(f"a transfer must have 2 to {LEGS_MAX} legs, got {len(given)}")
+    found = [_checked_leg(*each) for each in given]
+    if twice := _named_twice(found):
+        raise InvalidEntry(
+            f"a transfer must name an account once in an asset, got {twice[0]!r} in {twice[1]}"
+            " twice: give the sum"
+        )
+    for asset, difference in differences(found).items():
+        raise Unbalanced(
+            f"the legs of a transfer must sum to 0 in each asset, got"
+            f" {amounts.to_text(difference)} in {asset}"
+        )
+    return ordered(found)
+
+
+def _checked_leg(account: object, asset: object, amount: object) -> Leg:
+    name = checked_account(account)
+    if not isinstance(asset, str) or not 0 < len(asset) <= ASSET_CHARACTERS_MAX:
+        raise InvalidEntry(
+            f"an asset must be a text of 1 to {ASSET_CHARACTERS_MAX} characters, got {asset!r:.100}"
+        )
+    if not asset.isascii() or not asset.isprintable() or " " in asset:
+        raise InvalidEntry(f"an asset must be printable ASCII without a space, got {asset!r}")
+    exact = amounts.addend(amount)
+    if not exact:
+        raise InvalidEntry(f"a leg must move something, got 0 of {asset} for account {name!r}")
+    return Leg(name, asset, exact)
+
+
+def checked_account(account: object) -> str:
+    """Return the name of an account, as one to be opened.
+
+    Raises:
+        InvalidEntry: it is not 1 to 255 bytes of UTF-8 in form C without invisible characters, or
+            begins with `~`.
+    """
+    try:
+        name = keys.checked_new_counter(account, "an account")
+    except InvalidCounter as error:
+        raise InvalidEntry(str(error)) from None
+    if len(name.encode()) > ACCOUNT_BYTES_MAX:
+        raise InvalidEntry(
+            f"an account must have 1 to {ACCOUNT_BYTES_MAX} bytes of UTF-8, got {name[:40]!r}..."
+        )
+    return name
+
+
+def _named_twice(legs: Iterable[Leg]) -> tuple[str, str] | None:
+    seen = set[tuple[str, str]]()
+    for account, asset, _ in legs:
+        if (account, asset) in seen:
+            return account, asset
+        seen.add((account, asset))
+    return None
+
+
+def ordered(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Return legs in the one order in which they are kept."""
+    return tuple(sorted(legs, key=lambda leg: (leg.asset, leg.account)))
+
+
+def differences(legs: Iterable[Leg]) -> dict[str, Decimal]:
+    """Return by how much the legs of each asset miss a sum of 0, for those that do."""
+    sums: dict[str, Decimal] = {}
+    for _, asset, amount in legs:
+        sums[asset] = amounts.EXACT.add(sums.get(asset, _NOTHING), amount)
+    return {asset: each for asset, each in sums.items() if each}
+
+
+def opposite(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Return what takes a transfer back."""
+    return tuple(Leg(account, asset, amount.copy_negate()) for account, asset, amount in legs)
+
+
+def accounts_of(net: NetChange | None) -> Accounts:
+    """Return the balances that a net keeps of its transfers; none if it is no book's.
+
+    Raises:
+        DamagedItem: they cannot be read.
+    """
+    if net is None or net.accounts is None:
+        return {}
+    try:
+        return unpacked(net.accounts)
+    except ValueError as error:
+        raise DamagedItem(f"accounts of net {net.version} are damaged: {error}") from None
+
+
+def legs_attribute(legs: Iterable[Leg]) -> Mapping[str, Any]:
+    """Return the attribute `legs` of a transfer's item: asset -> account -> amount."""
+    by_asset: dict[str, dict[str, Any]] = {}
+    for account, asset, amount in legs:
+        by_asset.setdefault(asset, {})[account] = {"N": amounts.to_text(amount)}
+    return {"M": {asset: {"M": by_account} for asset, by_account in by_asset.items()}}
+
+
+def legs_in(attribute: Mapping[str, Any]) -> tuple[Leg, ...]:
+    """Return the legs that an item's attribute holds.
+
+    Raises:
+        ValueError: it is of another form, or an asset's do not sum to 0.
+    """
+    try:
+        legs = [
+            Leg(account, asset, amounts.parse(amount["N"]))
+            for asset, by_account in attribute["M"].items()
+            for account, amount in by_account["M"].items()
+        ]
+    except (KeyError, TypeError, AttributeError, InvalidInput) as error:
+        raise ValueError(f"legs cannot be read: {error!r}") from None
+    if wrong := differences(legs):
+        asset, difference = next(iter(wrong.items()))
+        raise ValueError(f"legs must sum to 0, got {amounts.to_text(difference)} in {asset}")
+    return ordered(legs)
+
+
+def packed(accounts: Accounts) -> bytes:
+    """Return balances as the bytes that a net keeps of them: zlib of JSON, in code point order."""
+    parts = (
+        f"{json.dumps(asset, ensure_ascii=False)}:{{"
+        + ",".join(
+            f"{json.dumps(account, ensure_ascii=False)}:{amounts.to_text(balance)}"
+            for account, balance in balances.items()
+        )
+        + "}"
+        for asset, balances in accounts.items()
+    )
+    return zlib.compress(("{" + ",".join(parts) + "}").encode(), _LEVEL)
+
+
+def unpacked(data: bytes) -> Accounts:
+    """Return the balances in the bytes of a net.
+
+    Raises:
+        ValueError: they are not in the form of `packed`.
+    """
+    text, rest = inflated(data, bytes_max=TEXT_BYTES_MAX)
+    if rest:
+        raise ValueError(f"{len(rest)} bytes follow the accounts")
+    try:
+        found = json.loads(text, parse_float=amounts.parse, parse_int=amounts.parse)
+        balances = [each for by_account in found.values() for each in by_account.values()]
+    except (AttributeError, TypeError, InvalidAmount, RecursionError) as error:
+        raise ValueError(f"accounts cannot be read: {error!r}") from None
+    if not all(isinstance(balance, Decimal) for balance in balances):
+        raise ValueError("a balance must be a number")
+    return found  # type: ignore[no-any-return]
