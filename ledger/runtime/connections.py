@@ -65,6 +65,7 @@ class Connections(Generic[Guest]):
         self._of_address: dict[str, _Group[Guest]] = {}
         self._address_of: dict[Guest, str] = {}
         self._untaken: dict[Guest, int] = {}
+        self._untaken_bytes = 0
 
     def all(self) -> list[Guest]:
         """Return all that are open."""
@@ -109,9 +110,10 @@ class Connections(Generic[Guest]):
 
     def owe(self, guest: Guest, size: int) -> list[Guest]:
         """Note that an answer waits to be taken; return those that must be closed for it."""
-        self._untaken[guest] = size
+        self._untaken[guest] = self._untaken.pop(guest, 0) + size
+        self._untaken_bytes += size
         leaving: list[Guest] = []
-        while sum(self._untaken.values()) > UNTAKEN_BYTES_MAX:
+        while self._untaken_bytes > UNTAKEN_BYTES_MAX:
             of_address = Counter[str | None]()
             for other, bytes_ in self._untaken.items():
                 of_address[self.address_of(other)] += bytes_
@@ -121,13 +123,17 @@ class Connections(Generic[Guest]):
             self.leave(oldest)
         return leaving
 
-    def take(self, guest: Guest) -> None:
-        """Note that an answer was taken."""
-        self._untaken.pop(guest, None)
+    def take(self, guest: Guest, size: int) -> None:
+        """Note that an answer was taken, of a connection that may be forgotten already."""
+        if guest in self._untaken:
+            self._untaken_bytes -= size
+            self._untaken[guest] -= size
+            if not self._untaken[guest]:
+                del self._untaken[guest]
 
     def leave(self, guest: Guest) -> None:
         """Forget a connection, which may be forgotten already."""
-        self.take(guest)
+        self._untaken_bytes -= self._untaken.pop(guest, 0)
         for crowd in self._crowds(guest):
             crowd.waiting.pop(guest, None)
             crowd.busy.discard(guest)

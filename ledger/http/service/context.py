@@ -77,9 +77,10 @@ class Context:
     """In which changes of requests with many are made."""
     looks: Turns = field(default_factory=lambda: Turns(_call_soon, LOOKS_AT_ONCE))
     """In which streams look at totals, and tell of them, and spends are refused."""
+    ends: Turns = field(default_factory=lambda: Turns(_call_soon, LATE_AT_ONCE))
+    """In which waits, and reads, end whose time is over."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
-    _ends: Turns = field(default_factory=lambda: Turns(_call_soon, LATE_AT_ONCE))
 
     @property
     def region(self) -> str:
@@ -101,7 +102,7 @@ class Context:
         slots = self._slots.get((kind, caller))
         if slots is None:
             bounds = UNDER_WAY_IN_ALL if caller is None else UNDER_WAY
-            slots = self._slots[kind, caller] = Slots(bounds[kind], self._ends)
+            slots = self._slots[kind, caller] = Slots(bounds[kind], self.ends)
         return slots
 
     async def left(self) -> None:

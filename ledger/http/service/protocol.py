@@ -154,11 +154,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; a request that is answered meanwhile learns of it."""
         self._leave()
-        if self._answered is not None:
-            self._answered.disconnected = True
-            self._answered.message_event.set()
+        cycle, self.cycle = self.cycle, None  # type: ignore[assignment]  # uvicorn would wake it
+        for asked in filter(None, {self._answered, cycle}):
+            asked.disconnected = True
+            self._turns.leaving.enter(None, asked.message_event.set)
         self._tls = None
         super().connection_lost(exc)
+        self.cycle = cycle
         if isinstance(self.flow, Flow):
             self.flow.end()
         self._unset_keepalive_if_required()  # else the timer holds the connection while it runs
@@ -384,15 +386,16 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._is_deaf, self._held = True, b""
                 cycle.keep_alive = False  # the answer says so
             size = len(message.get("body", b""))
-            if size > PORTION_BYTES:
-                for connection in self._connections.owe(self, size):
-                    connection.end()
+            is_long = size > PORTION_BYTES
+            for connection in self._connections.owe(self, size) if is_long else ():
+                connection.end()
             for portion in portions(message):
                 await send(portion)  # once the one before is taken
             if is_early:
                 cycle.keep_alive = True  # it is `_drop_rest` that ends the connection
-            self._connections.take(self)
             await self.flow.drain()
+            if is_long:
+                self._connections.take(self, size)
 
         await app(scope, received_until(lambda: self._has_ended, receive), hand_over)
         if self._has_ended and cycle.response_started and not cycle.response_complete:

@@ -18,7 +18,7 @@ from ledger.http.service.heads import PATH_BYTES_MAX, check_target
 from ledger.http.wire.problems import HEAD_TOO_LARGE, INVALID, MEDIA_TYPE, TOO_SLOW, Problem
 from ledger.runtime.connections import HEAD_BYTES_MAX, HEAD_SECONDS_MAX, HEADERS_MAX
 
-PORTION_BYTES = 64 * 1024
+PORTION_BYTES = 16 * 1024
 """How much of an answer is handed over at once: as much as a connection may hold that waits."""
 HELD_BYTES_MAX = 1024 * 1024
 """How much may come, unparsed, behind a request that waits, or an answer that ends its connection.

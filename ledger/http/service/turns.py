@@ -26,6 +26,8 @@ BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
 PARSED_AT_ONCE = 2
 """Connections of which much is parsed in one round."""
+LEFT_AT_ONCE = 128
+"""Answers under way that end in one round because their callers have left."""
 
 
 class Slots:
@@ -113,9 +115,11 @@ class ConnectionTurns:
     handshakes: Turns
     parsing: Turns
     short_parsing: Turns
+    leaving: Turns
 
     @classmethod
     def of(cls, call_soon: CallSoon) -> "ConnectionTurns":
         """Return empty rows."""
         requests, probes, handshakes, short = (Turns(call_soon, BEGUN_AT_ONCE) for _ in range(4))
-        return cls(requests, probes, handshakes, Turns(call_soon, PARSED_AT_ONCE), short)
+        parsing, leaving = Turns(call_soon, PARSED_AT_ONCE), Turns(call_soon, LEFT_AT_ONCE)
+        return cls(requests, probes, handshakes, parsing, short, leaving)

@@ -4,11 +4,13 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TypeVar
 
+import anyio
 from fastapi import Request
 from starlette.responses import Response
 
@@ -16,13 +18,7 @@ from ledger.http.service.access.tokens import Scope
 from ledger.http.service.context import UNDER_WAY_IN_ALL, Kind, allow, context_of, slots_of
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
-from ledger.runtime.call_deadlines import (
-    bounded,
-    deadline_of,
-    left_until,
-    not_read,
-    not_sent,
-)
+from ledger.runtime.call_deadlines import deadline_of, left_until, not_read, not_sent
 from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
@@ -146,14 +142,23 @@ async def read_page(
         async with page_slot(request):
             return await read()
 
-    return await read_within(seconds, read_in_turn())
+    return await read_within(request, seconds, read_in_turn())
 
 
-async def read_within(seconds: float, read: Awaitable[Result]) -> Result:
+async def read_within(request: Request, seconds: float, read: Awaitable[Result]) -> Result:
     """Return what is read within so many seconds, whatever parts it has.
+
+    Of very many reads that end together a few end in each round of the event loop.
 
     Raises:
         ReadTooSlow: it is not.
         And as the read.
     """
-    return await bounded(deadline_of(seconds), read, not_read)
+    ends, loop = context_of(request).ends, asyncio.get_running_loop()
+    with anyio.CancelScope() as scope:
+        timer = loop.call_at(deadline_of(seconds), ends.enter, None, scope.cancel)
+        try:
+            return await read
+        finally:
+            timer.cancel()
+    raise not_read()

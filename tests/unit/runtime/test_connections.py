@@ -96,14 +96,32 @@ def test_long_answers_that_wait_are_bounded_in_bytes() -> None:
     connections.enter("late", "10.0.0.3")
     assert connections.owe("late", UNTAKEN_BYTES_MAX // 2) == ["a"]
     assert "a" not in connections.all()
+    connections.take("b", UNTAKEN_BYTES_MAX // 4)
     assert connections.owe("b", UNTAKEN_BYTES_MAX // 4) == []
 
 
-@pytest.mark.parametrize("end", ["take", "leave"])
-def test_an_answer_that_was_taken_or_cut_off_counts_no_more(end: str) -> None:
+def test_an_answer_that_is_begun_while_another_waits_counts_beside_it() -> None:
+    """Of one connection: the first one taken leaves the second."""
+    connections = Connections[str](Bounds(1_000, 1_000))
+    for guest in ("a", "b"):
+        connections.enter(guest, "10.0.0.1")
+    half = UNTAKEN_BYTES_MAX // 2
+    assert connections.owe("a", half) == connections.owe("a", half) == []
+    connections.take("a", half)
+    assert connections.owe("b", half) == []
+    assert connections.owe("b", half) == ["a"]
+    connections.take("a", half)
+    assert connections.owe("b", 1) == ["b"]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_an_answer_that_was_taken_or_cut_off_counts_no_more(*, is_taken: bool) -> None:
     """So there is room for the next one."""
     connections = Connections[int](Bounds(1_000, 1_000))
     for guest in range(3):
         connections.enter(guest, "10.0.0.1")
         assert connections.owe(guest, UNTAKEN_BYTES_MAX) == []
-        getattr(connections, end)(guest)
+        if is_taken:
+            connections.take(guest, UNTAKEN_BYTES_MAX)
+        else:
+            connections.leave(guest)

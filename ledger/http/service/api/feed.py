@@ -52,7 +52,7 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
         time=context.time,
         is_over=lambda: context.is_leaving,
     )
-    found = await read_within(within, page)
+    found = await read_within(request, within, page)
     allow(request, "read", *named)
     return answer(FeedModel.fields_of(found))
 

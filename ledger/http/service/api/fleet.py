@@ -1,5 +1,7 @@
 """Endpoints about the service itself: who asks, the state of the fleet, totals of every region."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,7 +16,7 @@ from ledger.http.service.fleet.observer import FleetView
 from ledger.http.service.metrics import answered_in
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import IdsQuery
-from ledger.http.service.wait import for_fleet, read_within
+from ledger.http.service.wait import for_fleet, read_page
 from ledger.http.wire.schemas import RegionTotalModel
 from ledger.session.arguments import check_counters
 from ledger.session.ledger import live_settings
@@ -22,9 +24,16 @@ from ledger.session.ledger import live_settings
 router = APIRouter(prefix="/v1", tags=["operating"])
 
 
-def _shown(context: Context, found: FleetView) -> Response:
-    requests = answered_in(context.registry)
-    return answer(fleet_fields(found, region=context.region) | {"requests": requests})
+async def _shown(
+    request: Request, context: Context, look: Callable[[], Awaitable[FleetView]]
+) -> Response:
+    """Return what a look shows, as a page: many may wait for one look, and each is rendered."""
+
+    async def rendered() -> Response:
+        found, requests = await look(), answered_in(context.registry)
+        return answer(fleet_fields(found, region=context.region) | {"requests": requests})
+
+    return await read_page(request, for_fleet(request), rendered)
 
 
 @router.get("/session", openapi_extra=returns("Session", waits=False))
@@ -40,14 +49,14 @@ async def look(request: Request) -> Response:
     A look goes on when a request for it ends before: the next one has its result.
     """
     context = allow(request, "admin")
-    return _shown(context, await read_within(for_fleet(request), context.fleet.look()))
+    return await _shown(request, context, context.fleet.look)
 
 
 @router.post("/fleet/probe", openapi_extra=returns("Fleet"))
 async def probe(request: Request) -> Response:
     """Measure the lag of each pair of regions by an item in each, which is deleted again."""
     context = allow(request, "admin")
-    return _shown(context, await read_within(for_fleet(request), context.fleet.probe()))
+    return await _shown(request, context, context.fleet.probe)
 
 
 @router.get("/fleet/totals", openapi_extra=returns("RegionTotals"))
@@ -59,7 +68,8 @@ async def totals(request: Request, asked: Annotated[IdsQuery, Query()]) -> Respo
     context = allow(request, "admin")
     counters = check_counters(asked.id)
     allow(request, "read", *counters)
-    found = await read_within(for_fleet(request), context.fleet.totals(counters))
+    read = partial(context.fleet.totals, counters)
+    found = await read_page(request, for_fleet(request), read)
     regions = {
         region: {"failed": read.text}
         if isinstance(read, FailedLook)

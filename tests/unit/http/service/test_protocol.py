@@ -941,6 +941,28 @@ async def test_whoever_leaves_is_known_to_have_left() -> None:
     assert left.is_set()
 
 
+async def test_of_callers_who_leave_together_a_few_requests_end_in_each_round() -> None:
+    """Each ends with an error, or closes what it opened: thousands would hold up all others."""
+    ended, rounds = list[str](), list[Callable[[], None]]()
+
+    async def waits(scope: Scope, receive: Receive, _send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        ended.append(scope["path"])
+
+    turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
+    turns = replace(turns, leaving=Turns(rounds.append, 2))
+    callers = [Caller(waits, turns=turns) for _ in range(5)]
+    for caller in callers:
+        await caller.send(WHOLE)
+    for caller in callers:
+        caller.protocol.connection_lost(None)
+    for expected in (2, 4, 5):
+        await settled()
+        assert len(ended) == expected
+        rounds.pop(0)()
+
+
 async def test_a_new_connection_takes_the_place_of_one_that_asks_nothing() -> None:
     """So nobody is locked out by connections that are opened and left alone."""
     connections = Connections[BoundedProtocol](Bounds(100, 1))

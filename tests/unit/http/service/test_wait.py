@@ -1,20 +1,26 @@
 """How long a request may take, on virtual time: one end covers all that it does."""
 
+import asyncio
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
+from fastapi import Request
 from proof.simulator.loop import run
 from support.ledgers import HOME, make_settings, seeded
 from support.serving import Served, served
 from support.silent import SilentStore
 
 from ledger.core.contract_item import Contract, contract_item
+from ledger.core.errors import ReadTooSlow
 from ledger.core.ids import sort_key, suffix_of
-from ledger.http.service.wait import FLEET_SECONDS_MAX
+from ledger.http.service.wait import FLEET_SECONDS_MAX, read_within
 from ledger.reads.reader import READ_SECONDS_MIN
+from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
@@ -173,3 +179,23 @@ async def _beside(
         tasks.start_soon(ask, "/v1/counters/c/entries", {"change": "1"})
     store.is_silent = False
     return sorted(answers, key=lambda one: len(one[0].content), reverse=True)
+
+
+async def test_of_reads_that_end_together_a_few_end_in_each_round() -> None:
+    """Each tells its caller: the ends of thousands in one round would hold up all others."""
+    ended, turn = Counter[int](), 0
+    async with served() as service:
+        app = SimpleNamespace(state=SimpleNamespace(context=service.context))
+        request = Request({"type": "http", "app": app})
+
+        async def read() -> None:
+            with pytest.raises(ReadTooSlow):
+                await read_within(request, 0.05, anyio.sleep_forever())
+            ended[turn] += 1
+
+        reads = [asyncio.create_task(read()) for _ in range(5 * LATE_AT_ONCE)]
+        while not all(one.done() for one in reads):
+            await asyncio.sleep(0)
+            turn += 1
+    assert sum(ended.values()) == 5 * LATE_AT_ONCE
+    assert max(ended.values()) <= LATE_AT_ONCE
