@@ -152,15 +152,17 @@ class BoundedProtocol(HttpToolsProtocol):
         return early
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection; a request that is answered meanwhile learns of it."""
-        self._leave()
-        cycle, self.cycle = self.cycle, None  # type: ignore[assignment]  # uvicorn would wake it
-        for asked in filter(None, {self._answered, cycle}):
+        """Forget the connection in its turn; a request that is answered then learns of it."""
+        for asked in filter(None, (self._answered, self.cycle)):
             asked.disconnected = True
-            self._turns.leaving.enter(None, asked.message_event.set)
+        self._turns.leaving.enter(None, partial(self._forget, exc))
+
+    def _forget(self, exc: Exception | None) -> None:
+        self._leave()
+        if self._answered is not None:
+            self._answered.message_event.set()
         self._tls = None
         super().connection_lost(exc)
-        self.cycle = cycle
         if isinstance(self.flow, Flow):
             self.flow.end()
         self._unset_keepalive_if_required()  # else the timer holds the connection while it runs

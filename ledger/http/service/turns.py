@@ -26,8 +26,8 @@ BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
 PARSED_AT_ONCE = 2
 """Connections of which much is parsed in one round."""
-LEFT_AT_ONCE = 128
-"""Answers under way that end in one round because their callers have left."""
+LEFT_AT_ONCE = 32
+"""Connections that are forgotten in one round, with what was under way for their callers."""
 
 
 class Slots:
