@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -75,10 +75,17 @@ class AccountSums:
         Raises:
             AmountOverflow: a balance does not fit in 38 digits.
         """
+        return self._in_order(amounts.within_range)
+
+    def running(self) -> Accounts:
+        """Return what they came to so far, without a check of its range."""
+        return self._in_order(lambda balance: balance)
+
+    def _in_order(self, checked: Callable[[Decimal], Decimal]) -> Accounts:
         found = {}
         for asset, balances in sorted(self._by_asset.items()):
             kept = {
-                account: amounts.within_range(balance)
+                account: checked(balance)
                 for account, balance in sorted(balances.items())
                 if balance
             }

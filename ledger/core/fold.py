@@ -373,7 +373,7 @@ class Collection:
                     found.move(legs)
             if len(part) == PORTION:
                 yield
-        return found.accounts()
+        return found.running()
 
 
 def collect(items: Iterable[Item]) -> Collection:
