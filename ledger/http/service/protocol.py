@@ -227,7 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Return whether to go on: a caller who sends nothing more still gets its answers."""
         self._has_ended = self.scheme == "http"
         if self._answered is not None:
-            self._answered.message_event.set()
+            self._turns.leaving.enter(None, self._answered.message_event.set)
         return self._has_ended and self._is_unanswered
 
     @property

@@ -26,7 +26,7 @@ BEGUN_AT_ONCE = 8
 """Requests that begin in one round."""
 PARSED_AT_ONCE = 2
 """Connections of which much is parsed in one round."""
-LEFT_AT_ONCE = 32
+LEFT_AT_ONCE = 16
 """Connections that are forgotten in one round, with what was under way for their callers."""
 
 
