@@ -17,6 +17,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from ledger.core import amounts, keys
@@ -104,13 +105,14 @@ def checked_legs(legs: Iterable[Any]) -> tuple[Leg, ...]:
         InvalidAmount, AmountOverflow: an amount breaks a rule.
     """
     try:
-        given = [(account, asset, amount) for account, asset, amount in legs]
+        given = [(account, asset, amount) for account, asset, amount in islice(legs, LEGS_MAX + 1)]
     except (TypeError, ValueError):
         raise InvalidEntry(
             f"legs must be a list of (account, asset, amount), got {legs!r:.200}"
         ) from None
     if not 1 < len(given) <= LEGS_MAX:
-        raise InvalidEntry(f"a transfer must have 2 to {LEGS_MAX} legs, got {len(given)}")
+        more = "more" if len(given) > LEGS_MAX else len(given)
+        raise InvalidEntry(f"a transfer must have 2 to {LEGS_MAX} legs, got {more}")
     found = [_checked_leg(*each) for each in given]
     if twice := _named_twice(found):
         raise InvalidEntry(
@@ -146,15 +148,15 @@ def checked_account(account: object) -> str:
         InvalidEntry: it is not 1 to 255 bytes of UTF-8 in form C without invisible characters, or
             begins with `~`.
     """
+    is_text = isinstance(account, str)
+    if is_text and not 0 < len(account.encode(errors="replace")) <= ACCOUNT_BYTES_MAX:  # type: ignore[attr-defined]
+        raise InvalidEntry(
+            f"an account must have 1 to {ACCOUNT_BYTES_MAX} bytes of UTF-8, got {account!r:.100}"
+        )
     try:
-        name = keys.checked_new_counter(account, "an account")
+        return keys.checked_new_counter(account, "an account")
     except InvalidCounter as error:
         raise InvalidEntry(str(error)) from None
-    if len(name.encode()) > ACCOUNT_BYTES_MAX:
-        raise InvalidEntry(
-            f"an account must have 1 to {ACCOUNT_BYTES_MAX} bytes of UTF-8, got {name[:40]!r}..."
-        )
-    return name
 
 
 def _named_twice(legs: Iterable[Leg]) -> tuple[str, str] | None:

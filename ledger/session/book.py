@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from ledger.core import amounts, keys
-from ledger.core.books import Accounts
+from ledger.core.books import LEGS_MAX, Accounts, checked_account
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.reads.history import Bound
@@ -40,7 +41,8 @@ class Transfer:
 
 
 def _listed(legs: Legs) -> Sequence[tuple[str, str, int | Decimal]]:
-    return list(check_list("legs", legs))
+    """Return legs that come one by one, of too many one more than there may be."""
+    return list(islice(check_list("legs", legs), LEGS_MAX + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +172,14 @@ class Book:
         as in `Ledger.total`.
 
         Raises:
-            InvalidInput: the contract does not say that it is a book.
+            InvalidInput: the contract does not say that it is a book; or `accounts` is not a list
+                of names that accounts can have.
             And as `Ledger.total`.
         """
         if accounts is not None:
-            accounts = frozenset(check_list("accounts", accounts))
+            accounts = _checked_accounts(accounts)
+        if not isinstance(prefix, str):
+            raise InvalidInput(f"prefix must be a text, got {prefix!r}")
         self._check()
         total = await self._ledger.total(
             self.name, max_age=max_age, steady=steady, at=at, timeout=timeout
@@ -196,8 +201,11 @@ class Book:
         They are read as `Ledger.history` reads them: for one account the whole range, too.
 
         Raises:
-            As `Ledger.history`.
+            InvalidEntry: an account cannot have that name.
+            And as `Ledger.history`.
         """
+        if account is not None:
+            checked_account(account)
         entries = self._ledger.history(self.name, after=after, before=before, timeout=timeout)
         async for entry in entries:
             if account is None or any(leg.account == account for leg in entry.legs):
@@ -209,6 +217,12 @@ class Book:
                 f"{self.name!r} is no book: it matches no pattern of `books` in the table's"
                 " contract"
             )
+
+
+def _checked_accounts(accounts: Collection[str]) -> frozenset[str]:
+    if isinstance(accounts, str | bytes):
+        raise InvalidInput(f"accounts must be a list of names, got {accounts!r:.100}")
+    return frozenset(map(checked_account, check_list("accounts", accounts)))
 
 
 def _checked(transfer: object) -> Transfer:

@@ -17,7 +17,7 @@ from ledger.core.fold import Portions
 from ledger.core.own_keys import list_suffix
 from ledger.core.parts import GatheredParts, part_of, parts_text, whole_of
 from ledger.core.tokens import one_spelling
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
@@ -241,4 +241,6 @@ def _checked(entries: Iterable[object]) -> list[Entry]:
     for entry in listed:
         if not isinstance(entry, Entry):
             raise InvalidInput(f"{rule}, got {entry!r} in it")
+        if not isinstance(entry.spending, Spending | None):
+            raise InvalidInput(f"{rule}, got one that was spent from {entry.spending!r}")
     return cast("list[Entry]", listed)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import repeat, zip_longest
 from typing import NamedTuple
 
-from ledger.core import amounts, books, ids, keys
+from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.durations import spoken
 from ledger.core.entry import (
@@ -26,7 +26,6 @@ from ledger.core.entry import (
 from ledger.core.errors import (
     ContractChangeRefused,
     InvalidEntry,
-    InvalidInput,
     KeyConflict,
     RetryHorizonPassed,
     UntimedKey,
@@ -34,11 +33,12 @@ from ledger.core.errors import (
 from ledger.core.own_keys import own_keys, own_suffix
 from ledger.core.parts import GatheredParts
 from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
-from ledger.core.values import Entry, Leg, Spending, quickly_made, same_call
+from ledger.core.values import Entry, Spending, quickly_made, same_call
 from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
+from ledger.writes.book_rules import check_not_book, checked_transfer
 
 KEY_BYTES_MAX = 1024
 SPANS_KEPT = 8
@@ -158,7 +158,7 @@ def plan_entry(
         shard=keys.shard_of(suffix, shards),
         spending=spending,
         key=key,
-        legs=_checked_transfer(change.legs, counter, amount, settings),
+        legs=checked_transfer(change.legs, counter, amount, settings),
         metadata=checked_metadata(change.metadata) if change.metadata else None,
     )
     if keyed:
@@ -223,12 +223,17 @@ def replan(
     entry_id = ids.parse(entry.id)
     if entry_id is None:
         raise InvalidEntry(f"entry {entry.id!r} has an id that the ledger did not make")
-    shard = entry.shard
+    shard, shards_max = entry.shard, settings.shards_max(entry.counter)
     if shard is None:
         shards = _shards_keyed(entry.counter, entry_id.at, settings)
         shard = keys.shard_of(entry_id.suffix, shards)
+    elif shard not in range(shards_max):
+        raise InvalidEntry(
+            f"entry {entry.id} must be in a shard of {entry.counter!r}, 0 to {shards_max - 1},"
+            f" got {shard!r}: no total would count it"
+        )
     if entry.legs:
-        legs = _checked_transfer(entry.legs, entry.counter, entry.change, settings)
+        legs = checked_transfer(entry.legs, entry.counter, entry.change, settings)
     else:
         check_not_book(entry.counter, settings)
         legs = ()
@@ -250,44 +255,6 @@ def replan(
         )
     check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
-
-
-def _checked_transfer(
-    legs: Sequence[tuple[str, str, int | Decimal]] | None,
-    counter: str,
-    amount: Decimal,
-    settings: Settings,
-) -> tuple[Leg, ...]:
-    """Return the legs of a change, in a book; none without.
-
-    Raises:
-        InvalidInput: they break a rule, or are of no book.
-    """
-    if legs is None:
-        return ()
-    if not settings.is_book(counter):
-        raise InvalidInput(
-            f"counter {counter!r} is no book: it matches no pattern of `books` in the table's"
-            f" contract ({', '.join(settings.books) or 'there is none'})"
-        )
-    if amount:
-        raise InvalidEntry(
-            f"the change of a transfer in {counter!r} must be 0, got {amounts.to_text(amount)}"
-        )
-    return books.checked_legs(legs)
-
-
-def check_not_book(counter: str, settings: Settings) -> None:
-    """Refuse a change of a book that is no transfer.
-
-    Raises:
-        InvalidInput: nothing was written.
-    """
-    if settings.is_book(counter):
-        raise InvalidInput(
-            f"{counter!r} is a book, by a pattern of `books` in the table's contract: it takes"
-            " transfers between its accounts alone (Table.book)"
-        )
 
 
 def _shards_keyed(counter: str, at: datetime, settings: Settings) -> int:

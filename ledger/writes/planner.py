@@ -10,11 +10,11 @@ from ledger.core.values import Entry, Spending
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
     PlannedEntry,
-    check_not_book,
     plan_entry,
     plan_group,
     replan,

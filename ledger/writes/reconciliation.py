@@ -49,8 +49,9 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Put, Unknown
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.earlier_calls import EarlierCalls, as_read, leads_to
-from ledger.writes.entry_plan import Change, PlannedEntry, check_not_book, checked_key
+from ledger.writes.entry_plan import Change, PlannedEntry, checked_key
 from ledger.writes.planner import Planner
 
 KEYS_MAX = 1_000_000

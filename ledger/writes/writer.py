@@ -31,7 +31,8 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
 from ledger.writes.asked_parts import AskedParts, ListedChanges, plan_again, plan_changes
-from ledger.writes.entry_plan import Change, PlannedEntry, check_not_book
+from ledger.writes.book_rules import check_not_book
+from ledger.writes.entry_plan import Change, PlannedEntry
 from ledger.writes.group_commit import GroupCommit, OnGroup
 from ledger.writes.insert_store import inserting
 from ledger.writes.planner import Planner

@@ -1,14 +1,27 @@
 """Books, as programs use them: each transfer whole in every region, however a merge spreads."""
 
 import random
+from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pytest
 from support.ledgers import AWAY, HOME
 
-from ledger import Balances, BookFull, InvalidEntry, InvalidInput, KeyConflict, Transfer, Unbalanced
+from ledger import (
+    Balances,
+    BookFull,
+    Entry,
+    InvalidEntry,
+    InvalidInput,
+    KeyConflict,
+    Table,
+    Transfer,
+    Unbalanced,
+)
 from ledger.core import books, keys
+from ledger.core.entry import entry_id
 from ledger.reads.collection import read_net
 from ledger.testing import MemoryGlobalTable
 
@@ -20,6 +33,11 @@ SALE = [("cash", "EUR", Decimal("-12.50")), ("customer/alice", "EUR", Decimal("1
 def a_table(**settings: Any) -> MemoryGlobalTable:
     """Return a table of two regions with books."""
     return MemoryGlobalTable(books=["book/*"], compactor=FEW, **settings)
+
+
+def new_id(table: Table) -> str:
+    """Return the id of an entry of now."""
+    return str(entry_id(table._services.clock.now(), 7))
 
 
 async def of_region(world: MemoryGlobalTable, region: str) -> Balances:
@@ -58,7 +76,7 @@ async def test_a_transfer_moves_an_amount_between_accounts() -> None:
         ([("a", "€", 1), ("b", "€", -1)], InvalidEntry, "ASCII"),
         ([("a", "EUR", 0.5), ("b", "EUR", -0.5)], InvalidInput, "float"),
         (["a", "b"], InvalidEntry, "account, asset, amount"),
-        ([(f"a{n}", "EUR", 1 if n % 2 else -1) for n in range(102)], InvalidEntry, "got 102"),
+        ([(f"a{n}", "EUR", 1 if n % 2 else -1) for n in range(102)], InvalidEntry, "got more"),
     ],
 )
 async def test_legs_that_break_a_rule_are_refused(
@@ -92,6 +110,38 @@ async def test_a_book_takes_transfers_alone_and_no_other_counter_takes_any() -> 
             await table.book("stock").transfer(SALE)
         with pytest.raises(InvalidInput, match="is no book"):
             await table.book("stock").balances()
+
+
+async def test_an_answer_is_asked_for_by_names_that_accounts_can_have() -> None:
+    """A text is no list of names, though each of its letters would be one."""
+    async with a_table().table(HOME) as table:
+        book = table.book(SHOP)
+        await book.transfer([("a", "EUR", 1), ("h", "EUR", -1)])
+        for accounts in ("cash", b"cash", [1], [""], 5):
+            with pytest.raises(InvalidInput):
+                await book.balances(accounts, max_age=0)  # type: ignore[arg-type]
+        for prefix in (b"a", None):
+            with pytest.raises(InvalidInput, match="prefix must be a text"):
+                await book.balances(prefix=prefix)  # type: ignore[arg-type]
+        for account in (5, ""):
+            with pytest.raises(InvalidInput):
+                _ = [entry async for entry in book.history(account)]  # type: ignore[arg-type]
+        with pytest.raises(InvalidEntry, match="got more"):
+            await book.transfer(("a", "EUR", 1) for _ in count())
+        with pytest.raises(InvalidEntry, match="1 to 255 bytes"):
+            await book.transfer([("", "EUR", 1), ("b", "EUR", -1)])
+        assert (await book.balances(["a", "b"], max_age=0)).assets == {"EUR": {"a": Decimal(1)}}
+
+
+@pytest.mark.parametrize("shard", [1, 77, -1, "x"])
+async def test_no_entry_is_written_where_no_total_counts_it(shard: object) -> None:
+    """What is repeated may come from anywhere: its shard is one of the counter's."""
+    async with a_table().table(HOME) as table:
+        forged = Entry("stock", new_id(table), Decimal(1), shard=shard)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="must be in a shard of 'stock', 0 to 0"):
+            await table.ledger.retry([forged])
+        with pytest.raises(InvalidInput, match="spent from 5"):
+            await table.ledger.retry([replace(forged, shard=0, spending=5)])  # type: ignore[arg-type]
 
 
 async def test_a_transfer_is_reversed_once_and_repeated_under_its_key() -> None:
