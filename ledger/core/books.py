@@ -40,6 +40,9 @@ ACCOUNTS_BYTES_MAX = 200 * 1024
 """Bytes of `accounts` of one net; a fold that would come to more takes fewer transfers."""
 ACCOUNTS_BYTES_OPEN = 150 * 1024
 """Bytes of `accounts` from which on no account is opened: the rest is room for those under way."""
+ACCOUNTS_BYTES_A_FOLD = 256
+"""Bytes of a net's accounts for each of which a fold takes one transfer at least: each fold writes
+them all again."""
 TEXT_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that `accounts` may unpack to: what is longer was not written here."""
 UNLIKE_SHOWN_MAX = 10
