@@ -84,7 +84,8 @@ def export(
     The file appears under its name once it is complete.
 
     Of a book there is a row for each leg of a transfer, with time, account, asset and amount. A
-    journal is of one book, as hledger and Ledger read it: --format journal | hledger -f - balance.
+    journal is of one book, for `hledger -f -` or `ledger -f -`. It is whole: where merged transfers
+    are in no archive it is refused.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]
     if form is ExportForm.PARQUET and output is None:

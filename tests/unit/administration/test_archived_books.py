@@ -103,6 +103,17 @@ async def test_an_archived_book_is_whole() -> None:
     assert await wrong_in(world) == []
 
 
+async def test_a_region_that_is_behind_a_merge_is_right_by_its_own_segment() -> None:
+    """Its net is of a part of the chain; whole books are there on both sides."""
+    world = archived_world()
+    await transferred(world, 1, 2)
+    world.world.regions.pause(HOME, WEST)
+    await transferred(world, 3)
+    nets = [await read_net(world.world.regions.replicas[region], BOOK) for region in (HOME, WEST)]
+    assert books.accounts_of(nets[0]) != books.accounts_of(nets[1])
+    assert await wrong_in(world) == []
+
+
 async def test_other_balances_in_a_net_are_named() -> None:
     """With what the archive comes to, though digest and sum are right."""
     world = archived_world()

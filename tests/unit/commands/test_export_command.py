@@ -1,6 +1,7 @@
 """What `ledger export` writes, `ledger import` takes."""
 
 import io
+import json
 from decimal import Decimal
 
 import pytest
@@ -38,3 +39,18 @@ async def test_the_longest_notes_come_back(
 
     assert (report.rows, report.rows_bad) == (len(NOTES), 0)
     assert sorted(str(entry_of(item).note) for item in entries_of(table)) == sorted(longest)
+
+
+async def test_metadata_is_exported_and_no_import_stumbles_over_it() -> None:
+    """In JSON Lines, where an entry has some; an import takes change and note alone."""
+    file = io.StringIO(newline="")
+    made = _JsonLines(file)
+    made.take(Entry("c", "id-1", Decimal(5), "us-east-1", "n", metadata={"order": "17"}))
+    made.take(Entry("c", "id-2", Decimal(7), "us-east-1"))
+    made.end()
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert [line.get("metadata") for line in lines] == [{"order": "17"}, None]
+    table = MemoryTable()
+    report = await imported(file.getvalue(), FateStore(table), form=Form(format=Format.JSONL))
+    assert (report.rows, report.rows_bad) == (2, 0)
+    assert sorted(entry_of(item).change for item in entries_of(table)) == [5, 7]
