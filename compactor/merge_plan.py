@@ -56,9 +56,6 @@ ARCHIVE_IDS = 64
 """How many ids fewer it names if its entries are archived: 1 KB, for 4 ** 16 segments."""
 ACCOUNTS_IDS = books.ACCOUNTS_BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names if it is a book's: its accounts have that room."""
-ACCOUNTS_BYTES_A_FOLD = 256
-"""Bytes of a net's accounts for each of which a fold takes one transfer at least: each fold writes
-them all again."""
 BOOK_FULL = "the book is full"
 """Why nothing is folded if the accounts would not fit in the net: the transfers stay unmerged."""
 TOO_FEW = "too few entries"
@@ -308,7 +305,7 @@ def is_worthwhile(
     """
     if oldest is None:
         return False
-    least = max(rules.fold_min, accounts_bytes // ACCOUNTS_BYTES_A_FOLD)
+    least = max(rules.fold_min, accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD)
     return settled >= least or oldest < older_than(rules.fold_age, now=now)
 
 

@@ -194,6 +194,8 @@ class Search:
             report.oldest = ids.time_text(found.oldest) if found.oldest else ""
             report.nets_signed = dict(found.signed)
             self._metrics.signed(found.signed)
+            report.accounts_bytes = found.accounts_bytes
+            self._metrics.accounts_bytes.set(found.accounts_bytes)
         report.pages += found.pages
         report.is_whole = report.is_whole and found.cursor.is_finished
         self._metrics.scanned(found.pages)

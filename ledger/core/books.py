@@ -41,8 +41,13 @@ ACCOUNTS_BYTES_MAX = 200 * 1024
 """Bytes of `accounts` of one net; a fold that would come to more takes fewer transfers."""
 ACCOUNTS_BYTES_OPEN = 150 * 1024
 """Bytes of `accounts` from which on no account is opened: the rest is room for those under way."""
+ACCOUNTS_BYTES_A_FOLD = 256
+"""Bytes of a net's accounts for each of which a fold takes one transfer at least: each fold writes
+them all again."""
 TEXT_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that `accounts` may unpack to: what is longer was not written here."""
+UNLIKE_SHOWN_MAX = 10
+"""Accounts that differ and are named; the rest are only counted."""
 _LEVEL = 6
 _NOTHING = Decimal(0)
 
@@ -184,6 +189,46 @@ def differences(legs: Iterable[Leg]) -> dict[str, Decimal]:
 def opposite(legs: Iterable[Leg]) -> tuple[Leg, ...]:
     """Return what takes a transfer back."""
     return tuple(Leg(account, asset, amount.copy_negate()) for account, asset, amount in legs)
+
+
+def before(accounts: Accounts, legs: Iterable[Iterable[Leg]]) -> Accounts:
+    """Return the balances from which transfers came to these.
+
+    Raises:
+        AmountOverflow: a balance does not fit in 38 digits.
+    """
+    balances = AccountSums()
+    balances.add(accounts)
+    for each in legs:
+        balances.move(opposite(each))
+    return balances.accounts()
+
+
+def unlike(shown: Mapping[str, Accounts]) -> str:
+    """Return in which accounts balances differ, and what each place shows; empty if in none."""
+    names = {
+        (asset, account)
+        for accounts in shown.values()
+        for asset, balances in accounts.items()
+        for account in balances
+    }
+    found = list[str]()
+    for asset, account in sorted(names):
+        there = {
+            place: accounts.get(asset, {}).get(account, _NOTHING)
+            for place, accounts in shown.items()
+        }
+        if len(set(there.values())) > 1:
+            said = ", ".join(f"{place} {amounts.to_text(one)}" for place, one in there.items())
+            found.append(f"{account!r} in {asset}: {said}")
+    more = len(found) - UNLIKE_SHOWN_MAX
+    return "; ".join(found[:UNLIKE_SHOWN_MAX]) + (f"; {more:,} more" if more > 0 else "")
+
+
+def unbalanced(accounts: Accounts) -> str:
+    """Return the assets whose balances do not sum to 0, and what they sum to; empty if none."""
+    sums = {asset: amounts.total_wide(balances.values()) for asset, balances in accounts.items()}
+    return ", ".join(f"{asset} {amounts.to_text(one)}" for asset, one in sums.items() if one)
 
 
 def accounts_of(net: NetChange | None) -> Accounts:

@@ -189,6 +189,16 @@ class Terms:
         """Return whether a counter is a book: its entries are transfers."""
         return matches_any(counter, self.books)
 
+    @property
+    def has_journals(self) -> bool:
+        """Whether merged transfers are kept: without an archive a book has balances alone."""
+        return bool(self.archive) or not self.books
+
+    def book_pattern_of(self, counter: str) -> str | None:
+        """Return the pattern of books that a counter matches first; None if there is none."""
+        found = (pattern for pattern in self.books if fnmatchcase(counter, pattern))
+        return next(found, None)
+
     def budget_of(self, counter: str) -> BudgetRule | None:
         """Return the rule of a counter's budget; None if no pattern has it."""
         pattern = self.budget_pattern_of(counter)

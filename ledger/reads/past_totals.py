@@ -177,6 +177,9 @@ async def _made_before(
                 balances.add(segment.balances)
             break
         if not later or later[-1].number == 1:
+            if balances is not None and later and head.base_count:
+                first = await archive.segment(partition, later[-1])
+                balances.add(first.before_balances)
             break
         pointers = (await archive.segment(partition, later[-1])).pointers
     found = await archive.located(partition, head, last=last, after=number)

@@ -360,6 +360,13 @@ class Metrics(RegistryMetrics):
             ("region", "watch"),
         )
 
+        self.book_transfers: Counter = make.counter(
+            "ledger_book_transfers_total",
+            "Transfers, by the contract's pattern of their book and by outcome: applied, repeated,"
+            " refused, unknown or failed.",
+            ("region", "pattern", "outcome"),
+        )
+
     def _define_budgets(self, make: MetricMaker) -> None:
         self.budget_spends: Counter = make.counter(
             "ledger_budget_spends_total",
@@ -438,6 +445,10 @@ class Metrics(RegistryMetrics):
     def crossed(self, region: str, watch: str) -> None:
         """Count one delivery of a crossing."""
         self.crossings.labels(region, watch).inc()
+
+    def transferred(self, region: str, pattern: str, outcome: str, count: int = 1) -> None:
+        """Count transfers; they were applied, repeated, refused, unknown, or failed."""
+        self.book_transfers.labels(region, pattern, outcome).inc(count)
 
     def budget_spent(self, region: str, pattern: str, outcome: str) -> None:
         """Count a spend; it was granted, repeated, refused, let through over, unknown or failed."""

@@ -263,11 +263,13 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        await self._check_room(asked, end)
-        if key is None and at is None:
-            entries = await self._counted(parts.writer.record_many(asked, end=end))
-        else:
-            entries = await self._record_listed(ListedChanges.of(asked, key, at), end)
+        with self._transfers(asked) as made:
+            await self._check_room(asked, end)
+            if key is None and at is None:
+                entries = await self._counted(parts.writer.record_many(asked, end=end))
+            else:
+                entries = await self._record_listed(ListedChanges.of(asked, key, at), end)
+            made.extend(entries)
         parts.hints.wrote_all(entries)
         return entries
 
@@ -302,8 +304,10 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        await self._check_room(asked, end)
-        entries = await self._counted(parts.writer.record_together(asked, end=end))
+        with self._transfers(asked) as made:
+            await self._check_room(asked, end)
+            entries = await self._counted(parts.writer.record_together(asked, end=end))
+            made.extend(entries)
         parts.hints.wrote_all(entries)
         return entries
 
@@ -452,7 +456,9 @@ def store_here(ledger: Ledger) -> Store:
 
 async def record_change(ledger: Ledger, asked: Change, timeout: float | None) -> Entry:
     """Write one change that is more than an amount, as `Ledger.record` does."""
-    return await ledger._record(asked.counter, 0, asked, timeout)  # noqa: SLF001 (same module, not public)
+    with ledger._transfers([asked]) as made:  # noqa: SLF001 (same module, not public)
+        made.append(await ledger._record(asked.counter, 0, asked, timeout))  # noqa: SLF001 (as above)
+        return made[0]
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:

@@ -150,6 +150,11 @@ class Segment:
         return {} if self.accounts is None else books.unpacked(self.accounts)
 
     @property
+    def before_balances(self) -> books.Accounts:
+        """The balances of a book before this fold."""
+        return books.before(self.balances, (line.legs for line in self.lines))
+
+    @property
     def before_change(self) -> Decimal:
         """The net's sum before this fold."""
         changes = [line.change.copy_negate() for line in self.lines]
