@@ -19,19 +19,21 @@ from ledger.core.keys import checked_counter
 from ledger.core.tokens import time_of_key
 from ledger.core.visible import unclear_in
 from ledger.http.service import query_models
-from ledger.http.service.budget_request_models import SECONDS_MIN, _expires
-from ledger.http.service.request_models import (
+from ledger.http.service.body_values import (
     _above_0,
     _addend,
     _amount,
     _date,
     _not_negative,
+    moment,
+)
+from ledger.http.service.budget_request_models import SECONDS_MIN, _expires
+from ledger.http.service.request_models import (
     bound,
     counter_in,
     edge,
     entry_in,
     key_of,
-    moment,
     wait_of,
 )
 from ledger.writes.entry_plan import checked_key
