@@ -12,8 +12,8 @@ from support.serving import AWAY, HOME, Served, served
 from support.tokens import token_header
 
 from ledger.core import books, keys
-from ledger.core.entry import net_item
-from ledger.core.values import NetChange
+from ledger.core.entry import entry_item, net_item
+from ledger.core.values import Entry, Leg, NetChange
 from ledger.http.service import answers
 from ledger.http.service.access.access import FileAccess
 from ledger.http.service.api import entries
@@ -63,7 +63,9 @@ async def test_a_transfer_is_made_once_by_its_key() -> None:
         assert (first.status_code, again.status_code) == (201, 200)
         made = schemas.EntryModel(**first.json()).to_value()
         assert made == schemas.EntryModel(**again.json()).to_value()
-        assert (made.change, made.note, made.metadata) == (0, "order 17", {"order": "17"})
+        assert not made.change
+        assert made.note == "order 17"
+        assert made.metadata == {"order": "17"}
         assert [tuple(leg) for leg in made.legs] == [
             ("cash", "EUR", Decimal("-12.5")),
             ("customer/alice", "EUR", Decimal("12.5")),
@@ -295,6 +297,30 @@ async def test_an_unknown_transfer_is_repeated_as_it_was() -> None:
         answer = await service.post("/v1/retries", {"entries": [plain]})
         assert (answer.status_code, "is a book" in answer.text) == (400, True)
         assert await assets(service) == {"EUR": {"cash": "-12.5", "customer/alice": "12.5"}}
+
+
+async def test_the_feed_has_legs_and_metadata() -> None:
+    """A page ends once they have a megabyte; the next one goes on."""
+    async with served(a_table()) as service:
+        store = store_here(service.ledger)
+        wide = [Leg(f"customer/{number:>0200}", "EUR", Decimal(1)) for number in range(99)]
+        moved = books.ordered([*wide, Leg("cash", "EUR", Decimal(-99))])
+        for number in range(50):
+            id_ = f"2026-11-21T06:50:00.000000Z#{number:016x}"
+            entry = Entry("book/shop", id_, Decimal(0), legs=moved, metadata={"a": str(number)})
+            await store.write(Put(entry_item(entry)))
+        seen, after = list[str](), None
+        sizes = list[int]()
+        while after is None or sizes[-1]:
+            answer = await service.http.get("/v1/feed", params={"after": after} if after else {})
+            page = schemas.FeedModel(**answer.json()).to_value()
+            seen += [(entry.metadata or {})["a"] for entry in page.entries]
+            assert all(entry.legs == moved for entry in page.entries)
+            assert len(answer.content) < 1_100_000
+            sizes.append(len(page.entries))
+            after = page.cursor
+        assert sorted(seen, key=int) == [str(number) for number in range(50)]
+        assert len(sizes) > 2
 
 
 async def test_a_transfer_is_reversed_by_its_opposite() -> None:
