@@ -191,6 +191,12 @@ Legs = Annotated[
         min_length=2,
         max_length=LEGS_MAX,
         description="Those of each asset sum to 0, and name an account once.",
+        examples=[
+            [
+                {"account": "cash", "asset": "EUR", "amount": "-12.50"},
+                {"account": "customer/alice", "asset": "EUR", "amount": "12.50"},
+            ]
+        ],
     ),
 ]
 Metadata = Annotated[dict[str, str], WithJsonSchema(METADATA_SCHEMA)]

@@ -85,7 +85,7 @@ _PATH = {
     },
     "book": {
         "description": "The id of the counter that the book is, percent-encoded.",
-        "schema": COUNTER_SCHEMA,
+        "schema": {**COUNTER_SCHEMA, "examples": ["book/shop"]},
     },
     "entry": {
         "description": "The id of an entry, percent-encoded.",
