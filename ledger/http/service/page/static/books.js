@@ -80,7 +80,7 @@ export function balancesPanel(book, {signal}) {
 // Return what a transfer moved, a line for each account.
 export function legsList(legs) {
   return element("ul", {class: "legs"}, legs.map((leg) => element("li", {},
-    element("span", {class: leg.amount.startsWith("-") ? "amount down" : "amount"}, breakable(amountText(leg.amount, {signed: true}))),
+    element("span", {class: leg.amount.startsWith("-") ? "moved down" : "moved"}, breakable(amountText(leg.amount, {signed: true}))),
     " ", userText(leg.asset), " ", userText(leg.account))));
 }
 
