@@ -33,8 +33,8 @@ SHARDS_AT_ONCE = 16
 ITEMS_AT_ONCE = 1_000
 SHARD_ITEMS_MIN = 100
 """Items that are read together, of all shards; and of each shard, however many there are."""
-ITEMS_IN_TURN = 100
-"""Items of a page that are read in one turn of the event loop."""
+LEGS_IN_TURN = 5_000
+"""Legs of transfers of a page that are read in one turn of the event loop."""
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
 """Sorts after every id of ours."""
@@ -160,11 +160,13 @@ class ShardHistory:
         )
         while True:
             page = await self.store.query(query)
-            entries = list[Entry]()
-            for place, item in enumerate(page.items, 1):
+            entries, legs = list[Entry](), 0
+            for item in page.items:
                 if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX):
-                    entries.append(entry_of(item))
-                if place % ITEMS_IN_TURN == 0:  # each may be a transfer of a hundred legs
+                    entries.append(entry := entry_of(item))
+                    legs += len(entry.legs)
+                if legs >= LEGS_IN_TURN:
+                    legs = 0
                     await anyio.lowlevel.checkpoint()
             yield entries, None if page.after is None else page.after[1]
             if page.after is None:
