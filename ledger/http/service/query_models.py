@@ -165,14 +165,17 @@ ACCOUNT_SCHEMA: Schema = {
     "format": "account",
     "pattern": rf"^(?:[ -}}][ -~]{{0,254}}|[^~{_CONTROLS}][^{_CONTROLS}]{{0,62}})$",
     "examples": ["customer/alice"],
-    "description": "Up to 255 bytes of UTF-8 in normal form C (NFC) that do not begin with `~`,"
-    " without control or invisible characters.",
+    "description": "Up to 255 bytes of UTF-8 by the rules of a counter's id.",
+}
+ACCOUNT_ASKED_SCHEMA: Schema = {
+    **{name: ACCOUNT_SCHEMA[name] for name in ("type", "minLength", "maxLength", "format")},
+    "pattern": rf"^[^~{_CONTROLS}][^{_CONTROLS}]{{0,254}}$",
+    "examples": ["cash"],
 }
 ASSET_SCHEMA: Schema = {
     "type": "string",
     "pattern": f"^[!-~]{{1,{books.ASSET_CHARACTERS_MAX}}}$",
     "examples": ["EUR"],
-    "description": "What is moved, by any name of printable ASCII without a space.",
 }
 METADATA_SCHEMA: Schema = {
     "type": "object",
@@ -186,7 +189,6 @@ TRANSFER: Schema = {
     "if": {"required": ["legs"], "properties": {"legs": {"type": "array"}}},
     "then": {"properties": {"change": {"pattern": f"^-?{_ZERO}$"}}},
 }
-"""What is moved has a sum of 0."""
 
 NOTE_SCHEMA: Schema = {"type": "string", "maxLength": 89_600}
 """Any text that fits into an item beside what else an entry may have, of 4 bytes a character."""
@@ -304,6 +306,9 @@ Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, na
 CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
 Parts = Annotated[str, Field(max_length=PARTS_CHARACTERS_MAX), WithJsonSchema(PARTS_SCHEMA)]
+AccountAsked = Annotated[
+    str, Field(min_length=1, max_length=255), WithJsonSchema(ACCOUNT_ASKED_SCHEMA)
+]
 Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]
 
 
@@ -401,7 +406,7 @@ class HistoryQuery(Asked):
 class BalancesQuery(Asked):
     """Which balances of a book are to be read, and how."""
 
-    account: list[Prefix] = Field(
+    account: list[AccountAsked] = Field(
         default_factory=list, max_length=IDS_MAX, description="Of these accounts alone."
     )
     prefix: Prefix = Field("", description="Of accounts that begin with it.")
@@ -413,8 +418,8 @@ class BalancesQuery(Asked):
 class TransfersQuery(HistoryQuery):
     """Which transfers of a book are to be listed, a page at a time."""
 
-    account: list[Prefix] = Field(
-        default_factory=list, max_length=IDS_MAX, description="Of those that name one of these."
+    account: list[AccountAsked] = Field(
+        default_factory=list, max_length=IDS_MAX, description="That name one of these."
     )
 
 

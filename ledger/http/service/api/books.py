@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from ledger.core import amounts
+from ledger.core import amounts, keys
 from ledger.core.values import Entry
 from ledger.http.service.answers import answer
 from ledger.http.service.api.bodies import read_json_body
@@ -65,6 +65,7 @@ async def balances(request: Request, asked: Annotated[BalancesQuery, Query()]) -
     """
     name = counter_in(request.path_params["book"])
     context = allow(request, "read", name)
+    _check_names(*asked.account, asked.prefix)
     wait = for_total(request)
     read = partial(
         Book(name, context.ledger).balances,
@@ -89,6 +90,7 @@ async def transfers(request: Request, asked: Annotated[TransfersQuery, Query()])
     """
     name = counter_in(request.path_params["book"])
     context = allow(request, "read", name)
+    _check_names(*asked.account)
     check_book(context.ledger, name)
     accounts = frozenset(asked.account)
 
@@ -96,6 +98,16 @@ async def transfers(request: Request, asked: Annotated[TransfersQuery, Query()])
         return not accounts or any(leg.account in accounts for leg in entry.legs)
 
     return await history_answer(request, name, asked, names_one)
+
+
+def _check_names(*names: str) -> None:
+    """Refuse what no account is named, nor begins with.
+
+    Raises:
+        InvalidCounter: the message names it.
+    """
+    for name in filter(None, names):
+        keys.checked_counter(name, "an account")
 
 
 async def _assets(request: Request, found: Balances) -> orjson.Fragment:

@@ -185,6 +185,11 @@ async def test_balances_are_of_all_accounts_or_of_some() -> None:
             assert (head.status_code, head.content) == (200, b"")
             refused = await service.http.get(f"{SHOP}/{path}", params={"acount": "cash"})
             assert (refused.status_code, "acount" in refused.json()["detail"]) == (400, True)
+            for name in ("~a", "a\x84", "", "a" * 256):
+                refused = await service.http.get(f"{SHOP}/{path}", params={"account": ["b", name]})
+                assert (refused.status_code, "account" in refused.json()["detail"]) == (400, True)
+        refused = await service.http.get(f"{SHOP}/balances", params={"prefix": "~"})
+        assert (refused.status_code, "must not begin" in refused.json()["detail"]) == (400, True)
 
 
 async def test_the_history_of_an_account_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
