@@ -83,7 +83,8 @@ class EntryModel(ValueModel[Entry]):
         " item may be written again, by `POST /v1/retries`.",
     )
     legs: tuple[LegModel, ...] = Field(
-        (), description="Of a transfer, by asset and account; those of each asset sum to 0."
+        default_factory=tuple,
+        description="Of a transfer, by asset and account; those of each asset sum to 0.",
     )
     metadata: dict[str, str] | None = Field(None, description="What its caller named.")
 

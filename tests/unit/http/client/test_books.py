@@ -24,6 +24,7 @@ from ledger.core.errors import (
 from ledger.http import client
 from ledger.http.client import requests
 from ledger.http.client import sync as client_sync
+from ledger.http.service import answers
 from ledger.testing import ManualClock, MemoryGlobalTable
 
 SALE = [("cash", "EUR", Decimal("-12.50")), ("customer/alice", "EUR", Decimal("12.50"))]
@@ -88,6 +89,23 @@ async def test_balances_are_chosen_as_by_the_library() -> None:
         assert (await book.balances(steady=True)).steady
         with pytest.raises(InvalidInput, match="never cached"):
             await book.balances(steady=True, max_age=5)
+
+
+async def test_a_history_goes_on_after_a_page_without_transfers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The service looks at so many for each page, however few name the account."""
+    monkeypatch.setattr(answers, "LOOKED_MAX", 3)
+    async with lossy() as (remote, table):
+        book = remote.book("book/shop")
+        for number in range(10):
+            account = "customer/alice" if number == 8 else "customer/bob"
+            made = await book.transfer([("cash", "EUR", -1), (account, "EUR", 1)], note=account)
+            table.clock.pass_by(1)
+        alices = [entry async for entry in book.history("customer/alice")]
+        assert [entry.note for entry in alices] == ["customer/alice"]
+        assert len([entry async for entry in book.history(after=alices[0].id)]) == 1
+        assert [entry async for entry in book.history(after=made.at)] == []
 
 
 async def test_errors_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
