@@ -76,11 +76,12 @@ if TYPE_CHECKING:
     from ledger.core.reconciliation import Reconciled
     from ledger.core.values import Entry, Leg
     from ledger.core.watches import Crossing
+    from ledger.reads.balances import Balances
     from ledger.reads.feed.page import FeedPage
     from ledger.reads.period_totals import Period, PeriodTotals
     from ledger.reads.total import Total
     from ledger.runtime.gc import tune_gc
-    from ledger.session.book import Balances, Book, Transfer
+    from ledger.session.book import Book, Transfer
     from ledger.session.ledger import Ledger
     from ledger.settings import Settings
     from ledger.settings.groups import (
@@ -213,7 +214,7 @@ _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
-    "Balances": "ledger.session.book",
+    "Balances": "ledger.reads.balances",
     "Book": "ledger.session.book",
     "Budget": "ledger.budgets.budget",
     "BudgetState": "ledger.budgets.budget_state",

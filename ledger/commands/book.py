@@ -13,11 +13,12 @@ from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
 from ledger.core.errors import InvalidEntry
 from ledger.core.values import Entry, Leg
+from ledger.reads.balances import Balances
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.console_tables import Column, Grid, number, print_grid
 from ledger.runtime.output import print_json, say
-from ledger.session.book import Balances, Book
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger
 
 _LEG_PARTS = 3

@@ -43,6 +43,8 @@ DATED = (*ATTRIBUTES, "effective")
 LEGS = "legs"
 """The attribute that balances of a book depend on besides."""
 
+LEGS_PORTION = 5_000
+"""Legs that are added up in one portion, in some 5 milliseconds."""
 PORTION = 1_000
 """Entries that are calculated with at once, each by its own time: some milliseconds."""
 
@@ -365,12 +367,16 @@ class Collection:
         """Return the accounts of `before` with the legs below a sort key that this net lacks."""
         if self.legs is None:
             return None
-        found, named = books.AccountSums(), {*named_by(net)}
+        found, named, moved = books.AccountSums(), {*named_by(net)}, 0
         found.add(before.accounts or {})
         for part in in_parts(self.legs.items()):
             for key, legs in part:
                 if (upto is None or key < upto) and key not in named:
                     found.move(legs)
+                    moved += len(legs)
+                if moved >= LEGS_PORTION:
+                    moved = 0
+                    yield
             if len(part) == PORTION:
                 yield
         return found.running()

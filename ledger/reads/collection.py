@@ -57,6 +57,8 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 
 RESTARTS_MAX = 10
+TRANSFERS_PORTION = 100
+"""Items of a book that are read at once, in ten milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ async def _read_once(
         page = await store.query(query)
         if elapsed.seconds() - started > read_deadline:
             return None
-        progress.take(page)
+        await in_portions(progress.take(page))
         if page.after is None:
             return await in_portions(progress.end())
         query = query.next(page)
@@ -280,13 +282,19 @@ class ReadProgress:
         self._expected: NetChange | None = None
         self.knows_net = False
 
-    def take(self, page: Page) -> None:
-        """Add the next page.
+    def take(self, page: Page) -> Portions[None]:
+        """Add the next page; of a book, whose items may have a hundred legs each, in portions.
 
         Raises:
             DamagedItem: an item cannot be counted.
         """
-        self._collection.add(page.items)
+        items, step = page.items, len(page.items)
+        if self._collection.legs is not None:
+            step = TRANSFERS_PORTION
+        for start in range(0, len(items), step or 1):
+            if start:
+                yield
+            self._collection.add(items[start : start + step])
         self._pages += 1
         if page.items:
             self._last = page.items[-1]["sk"]["S"]

@@ -323,7 +323,11 @@ class _Sums:
         if collection.legs is not None:
             self.accounts = self.accounts or books.AccountSums()
             self.accounts.add(left.accounts or {})
-            self.accounts.add(books.accounts_of(net))
+            yield  # of a large book each step takes some 20 ms
+            of_net = books.accounts_of(net)
+            yield
+            self.accounts.add(of_net)
+            yield
         if net is not None:
             self.merged += net.count
             self.changes.append(net.change)

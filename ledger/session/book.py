@@ -7,19 +7,18 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from ledger.core import amounts, keys
-from ledger.core.books import LEGS_MAX, Accounts, checked_account
+from ledger.core import keys
+from ledger.core.books import LEGS_MAX, checked_account
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
+from ledger.reads.balances import Balances
 from ledger.reads.history import Bound
-from ledger.reads.total import Total
 from ledger.session.ledger import Ledger, live_settings, record_change
 from ledger.writes.change_list import check_list
 from ledger.writes.entry_plan import Change
 
 Legs = Iterable[tuple[str, str, int | Decimal]]
 """Account, asset and amount of each leg."""
-_NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,58 +44,15 @@ def _listed(legs: Legs) -> Sequence[tuple[str, str, int | Decimal]]:
     return list(islice(check_list("legs", legs), LEGS_MAX + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Balances:
-    """The balances of a book's accounts, as one region showed them while they were read.
+def check_book(ledger: Ledger, name: str) -> None:
+    """Refuse a counter that is no book.
 
-    `assets` has them by asset and account, without those of 0, of the accounts that were asked for.
-    Each transfer that is counted is counted whole: those of all accounts sum to 0 in each asset.
-    What is counted is as in a `Total`: everything that had reached `region` at `as_of`, and some of
-    what arrived before `ended`. `transfers` are counted, merged or not.
+    Raises:
+        InvalidInput: the contract does not say that it is one.
     """
-
-    book: str
-    assets: Accounts
-    as_of: datetime
-    region: str
-    transfers: int
-    ended: datetime
-    cached: bool = False
-    steady: bool = False
-    at: datetime | None = None
-
-    def of(self, account: str, asset: str) -> Decimal:
-        """Return a balance; 0 of an account that has none."""
-        return self.assets.get(asset, {}).get(account, _NOTHING)
-
-    def total(self, asset: str) -> Decimal:
-        """Return the sum of an asset's balances: of all accounts of the book it is 0."""
-        return amounts.total_wide(self.assets.get(asset, {}).values())
-
-    @staticmethod
-    def of_total(total: Total, accounts: Collection[str] | None, prefix: str) -> "Balances":
-        """Return those that a book's total holds, of some accounts or of all."""
-        shown = total.accounts or {}
-        if accounts is not None or prefix:
-            chosen = {
-                asset: {
-                    account: balance
-                    for account, balance in balances.items()
-                    if account.startswith(prefix) and (accounts is None or account in accounts)
-                }
-                for asset, balances in shown.items()
-            }
-            shown = {asset: balances for asset, balances in chosen.items() if balances}
-        return Balances(
-            book=total.counter,
-            assets=shown,
-            as_of=total.as_of,
-            region=total.region,
-            transfers=total.changes,
-            ended=total.ended,
-            cached=total.cached,
-            steady=total.steady,
-            at=total.at,
+    if not live_settings(ledger).current.is_book(name):
+        raise InvalidInput(
+            f"{name!r} is no book: it matches no pattern of `books` in the table's contract"
         )
 
 
@@ -153,7 +109,9 @@ class Book:
         Raises:
             As `transfer`, and as `Ledger.record_many`.
         """
-        listed = [_checked(one).change(self.name) for one in check_list("transfers", transfers)]
+        listed = [
+            checked_transfer(one).change(self.name) for one in check_list("transfers", transfers)
+        ]
         return await self._ledger.record_many(listed, timeout=timeout)
 
     async def balances(
@@ -176,17 +134,14 @@ class Book:
                 of names that accounts can have.
             And as `Ledger.total`.
         """
-        if accounts is not None:
-            accounts = _checked_accounts(accounts)
-        if not isinstance(prefix, str):
-            raise InvalidInput(f"prefix must be a text, got {prefix!r}")
-        self._check()
+        chosen = checked_choice(accounts, prefix)
+        check_book(self._ledger, self.name)
         total = await self._ledger.total(
             self.name, max_age=max_age, steady=steady, at=at, timeout=timeout
         )
         if total.accounts is None:  # read before the contract said that it is a book
             total = await self._ledger.total(self.name, max_age=0, timeout=timeout)
-        return Balances.of_total(total, accounts, prefix)
+        return Balances.of_total(total, chosen, prefix)
 
     async def history(
         self,
@@ -211,21 +166,28 @@ class Book:
             if account is None or any(leg.account == account for leg in entry.legs):
                 yield entry
 
-    def _check(self) -> None:
-        if not live_settings(self._ledger).current.is_book(self.name):
-            raise InvalidInput(
-                f"{self.name!r} is no book: it matches no pattern of `books` in the table's"
-                " contract"
-            )
 
+def checked_choice(accounts: Collection[str] | None, prefix: object) -> frozenset[str] | None:
+    """Return the accounts whose balances are asked for; None for all with a prefix.
 
-def _checked_accounts(accounts: Collection[str]) -> frozenset[str]:
+    Raises:
+        InvalidInput: they are not a list of names that accounts can have, or the prefix is no text.
+    """
+    if not isinstance(prefix, str):
+        raise InvalidInput(f"prefix must be a text, got {prefix!r}")
+    if accounts is None:
+        return None
     if isinstance(accounts, str | bytes):
         raise InvalidInput(f"accounts must be a list of names, got {accounts!r:.100}")
     return frozenset(map(checked_account, check_list("accounts", accounts)))
 
 
-def _checked(transfer: object) -> Transfer:
+def checked_transfer(transfer: object) -> Transfer:
+    """Return what is a transfer.
+
+    Raises:
+        InvalidInput: it is not.
+    """
     if not isinstance(transfer, Transfer):
         raise InvalidInput(f"a transfer must be a Transfer, got {transfer!r:.200}")
     return transfer

@@ -12,6 +12,7 @@ from ledger.budgets.initial_shares import WEIGHT_MAX
 from ledger.budgets.raise_ids import CHARACTERS_MAX
 from ledger.budgets.spend_request import BUDGETS_MAX
 from ledger.core.errors import InvalidInput
+from ledger.http.service.body_values import Above0, Body, NotNegative, Whole, moment
 from ledger.http.service.json_bodies import shown
 from ledger.http.service.query_models import (
     REGION_SCHEMA,
@@ -27,15 +28,7 @@ from ledger.http.service.query_models import (
     printable,
     short,
 )
-from ledger.http.service.request_models import (
-    WAIT_SECONDS_MAX,
-    Above0,
-    Body,
-    NamedBody,
-    NotNegative,
-    Whole,
-    moment,
-)
+from ledger.http.service.request_models import WAIT_SECONDS_MAX, NamedBody
 
 ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""

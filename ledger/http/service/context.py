@@ -195,9 +195,12 @@ def problem_for(request: Request, error: LedgerError) -> Problem:
 def shown_to(
     request: Request, entry: Entry, *, note: str | None = None, effective: date | None = None
 ) -> Fields:
-    """Return an entry as JSON; to who may not read, with note and effective date as sent alone."""
+    """Return an entry as JSON; to who may not read, with note and effective date as sent alone.
+
+    Who may not read sees no legs, and no metadata.
+    """
     if not is_still_allowed(request, "read", entry.counter):
-        entry = replace(entry, note=note, effective=effective)
+        entry = replace(entry, note=note, effective=effective, legs=(), metadata=None)
     return EntryModel.fields_of(entry)
 
 

@@ -46,7 +46,8 @@ from ledger.pipeline.core.registry import forgotten_key, registry_partition
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Compares, Condition, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Update
-from ledger.writes.entry_plan import Change, check_not_book, plan_entry
+from ledger.writes.book_rules import check_not_book
+from ledger.writes.entry_plan import Change, plan_entry
 
 MAP_BYTES_MAX = 2 * 1024 * 1024
 """Map items of one batch: half of what a transaction may hold."""

@@ -27,7 +27,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
-from ledger.writes.entry_plan import check_not_book
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.imports.batches import (
     Batch,
     Marking,

@@ -20,10 +20,11 @@ from ledger.core import books, ids
 from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
 from ledger.core.values import Entry, Leg
 from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.balances import Balances
 from ledger.reads.collection import read_net
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
-from ledger.session.book import Balances, Book
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.testing.clock import START, ManualClock

@@ -91,4 +91,5 @@ def _session(grant: TokenGrant, context: Context) -> dict[str, Any]:
         "index": list(settings.terms.index),
         "periods": list(settings.terms.periods),
         "budgets": list(settings.terms.budgets),
+        "books": list(settings.terms.books),
     }
