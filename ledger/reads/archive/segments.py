@@ -155,6 +155,15 @@ class Segment:
         changes = [line.change.copy_negate() for line in self.lines]
         return amounts.total_wide([self.change, *changes])
 
+    @property
+    def before_balances(self) -> books.Accounts:
+        """The balances of a book before this fold."""
+        sums = books.AccountSums()
+        sums.add(self.balances)
+        for line in self.lines:
+            sums.move(books.opposite(line.legs))
+        return sums.accounts()
+
     def digest(self) -> bytes:
         """Return the digest of header and entries."""
         if not self._digest:
