@@ -15,11 +15,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from ledger.core import amounts, books, ids
-from ledger.core.archive_pointers import ArchiveState
 from ledger.core.errors import InvalidInput
 from ledger.core.fold import Collection, Portions
 from ledger.core.ids import EPOCH, MICROSECOND
 from ledger.core.periods import zone_of
+from ledger.core.values import NetChange
 from ledger.reads.archive.access import archived_of
 from ledger.reads.archive.reader import ArchiveReader
 from ledger.reads.archive.segments import Line
@@ -104,7 +104,7 @@ async def read_part_before(
     if not _is_past(moment, head.since):
         raise _too_far_back(moment, partition, head.since, "merged before the archive began")
     merged = _effective_before if moment.effective else _made_before
-    change, count = await merged(moment, partition, head, archive, balances)
+    change, count = await merged(moment, partition, net, archive, balances)
     return _part(amounts.total_wide([change, shown]), entries, count, balances)
 
 
@@ -159,12 +159,12 @@ def _too_far_back(moment: Moment, partition: str, until: str, why: str) -> Inval
 async def _made_before(
     moment: Moment,
     partition: str,
-    head: ArchiveState,
+    net: NetChange,
     archive: ArchiveReader,
     balances: books.AccountSums | None,
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the merged entries made before a moment; add their legs."""
-    last = moment.microseconds
+    last, head = moment.microseconds, archived_of(net, partition)
     change, count, number = head.base_change, head.base_count, 0
     pointers = head.pointers
     while True:
@@ -177,9 +177,9 @@ async def _made_before(
                 balances.add(segment.balances)
             break
         if not later or later[-1].number == 1:
-            if balances is not None and later and head.base_count:
-                first = await archive.segment(partition, later[-1])
-                balances.add(first.before_balances)
+            if balances is not None and head.base_count:
+                first = await archive.segment(partition, later[-1]) if later else None
+                balances.add(first.before_balances if first else books.accounts_of(net))
             break
         pointers = (await archive.segment(partition, later[-1])).pointers
     found = await archive.located(partition, head, last=last, after=number)
@@ -200,13 +200,13 @@ def _moved(lines: Iterable[Line], balances: books.AccountSums | None) -> list[De
 async def _effective_before(
     moment: Moment,
     partition: str,
-    head: ArchiveState,
+    net: NetChange,
     archive: ArchiveReader,
     balances: books.AccountSums | None,
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the archived entries that are effective before a day."""
     total, count = Decimal(0), 0
-    async for segment in archive.walk(partition, head):
+    async for segment in archive.walk(partition, archived_of(net, partition)):
         lines = (line for line in segment.lines if _counts(moment, line.id, line.effective))
         found = _moved(lines, balances)
         total, count = amounts.total_wide([total, *found]), count + len(found)

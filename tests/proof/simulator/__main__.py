@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proof import results as page
+from proof.simulator.book_plan import keeps_books
 from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
 from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
@@ -39,6 +40,7 @@ PLAIN_LINE_SEEDS = 100
 
 FEATURES: dict[str, Callable[[int], bool]] = {
     "archive": keeps_archive,
+    "books": keeps_books,
     "budgets": keeps_budgets,
     "combining": calls_together,
     "forger": is_signed,

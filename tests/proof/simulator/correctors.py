@@ -181,11 +181,11 @@ class Correctors:
 
     async def _reverse_at(self, at: float, entry: Entry) -> None:
         await anyio.sleep(max(0.0, at - self._world.time()))
-        await self._at_home(lambda ledger: self._reverse(ledger, entry))
+        await self.at_home(lambda ledger: self._reverse(ledger, entry))
 
     async def _count(self, at: float, token: str, counted: int) -> None:
         await anyio.sleep(at)
-        await self._at_home(lambda ledger: self._reconcile(ledger, token, counted))
+        await self.at_home(lambda ledger: self._reconcile(ledger, token, counted))
 
     async def _sell(self, at: float, region: str, change: int) -> None:
         await anyio.sleep(at)
@@ -206,11 +206,11 @@ class Correctors:
     async def _surely(self, call: Call) -> None:
         """Make a call at home until it is answered, or refused for good."""
         for _ in range(REST_TRIES):
-            if await self._at_home(call, reliability=RELIABLE):
+            if await self.at_home(call, reliability=RELIABLE):
                 return
             await anyio.sleep(REST_SECONDS)
 
-    async def _at_home(self, call: Call, *, reliability: Reliability = OPERATOR) -> bool:
+    async def at_home(self, call: Call, *, reliability: Reliability = OPERATOR) -> bool:
         """Make a call in one region after the other, until one does not refuse it; or in none."""
         regions = [region for region in self._scenario.regions if region not in self._world.lost]
         self._random.shuffle(regions)

@@ -20,6 +20,7 @@ from ledger.writes import bulk_write
 from ledger.writes.sender import Sender
 from proof.simulator import mutations, run
 from proof.simulator.archive_mutants import ARCHIVE_MUTANTS
+from proof.simulator.book_mutants import BOOK_MUTANTS
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
 from proof.simulator.clock_mutants import CLOCK_MUTANTS
 from proof.simulator.correction_mutants import CORRECTION_MUTANTS
@@ -418,7 +419,7 @@ _MUTANTS = (
                 "True",
             ),
         ),
-        first=17,
+        first=22,
         worlds=is_contracted,
     ),
     Mutant(
@@ -473,6 +474,7 @@ MUTANTS: Mapping[str, Mutant] = {
         *LOSS_MUTANTS,
         *FORGER_MUTANTS,
         *CORRECTION_MUTANTS,
+        *BOOK_MUTANTS,
     )
 }
 

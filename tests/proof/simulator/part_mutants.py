@@ -160,7 +160,7 @@ PART_MUTANTS = (
                 "entry.reverses, entry.count)",
             ),
         ),
-        first=4,
+        first=5,
         worlds=has_lists,
     ),
 )
