@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.values import Entry
-from ledger.session.book import Balances
+from ledger.reads.balances import Balances
 from proof.simulator.book_plan import ALL, BOOKS, FORGED, STRANGE, TAGS, Amounts, added, moved
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -115,7 +115,7 @@ BOOK_MUTANTS = (
     Mutant(
         "unbalanced-taken",
         "legs that do not sum to 0 are damage",
-        "an asset of a book comes to more than was ever there",
+        "an asset of a book is above what was ever there",
         8,
         (
             Edit(
