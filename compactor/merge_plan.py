@@ -236,10 +236,9 @@ def plan_merge(
         candidates = ()
     waits, accounts = TOO_FEW, net.accounts if net else None
     if candidates:
-        candidates, accounts = _fitting(net, candidates, home)
+        candidates, accounts = books.fitting(net, candidates, home.legs or {})
         waits = TOO_FEW if candidates else BOOK_FULL
-        backlog, is_cut = len(found), len(found) > len(candidates)
-        left = ids.moment_of(found[len(candidates)]) if is_cut else None
+        is_cut, left = len(found) > len(candidates), _oldest_but(candidates, found)
     if not candidates and gone < rules.prune_min:
         if not deletes:
             home.total()  # raises where a fold would have to leave the collection as it is
@@ -274,6 +273,14 @@ def plan_merge(
     )
 
 
+def _oldest_but(taken: Sequence[str], found: Sequence[str]) -> datetime | None:
+    """Return when the oldest of these entries was made that is not taken; None if all are."""
+    if len(taken) == len(found):
+        return None
+    chosen = {*taken}
+    return ids.moment_of(next(key for key in found if key not in chosen))
+
+
 def net_of_nothing(
     observation: Observation, rules: MergeRules, *, now: datetime, version: str
 ) -> NetChange:
@@ -305,7 +312,7 @@ def is_worthwhile(
     """
     if oldest is None:
         return False
-    least = max(rules.fold_min, accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD)
+    least = max(rules.fold_min, min(accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD, rules.fold_max))
     return settled >= least or oldest < older_than(rules.fold_age, now=now)
 
 
@@ -445,35 +452,6 @@ def _folded(
         # Unchanged: the segment of this fold is added once it has a place in the archive.
         archive=net.archive if net and rules.is_archived else None,
     )
-
-
-def _fitting(
-    net: NetChange | None, candidates: tuple[str, ...], home: Collection
-) -> tuple[tuple[str, ...], bytes | None]:
-    """Return the oldest of these entries that a net has room for, and its accounts with theirs.
-
-    All of them, but where the accounts of a book would not fit. None if nothing was ever moved.
-
-    Raises:
-        AmountOverflow: a balance does not fit in 38 digits.
-        DamagedItem: the accounts of the net cannot be read.
-    """
-    legs = home.legs or {}
-    before = None if net is None else net.accounts
-    if before is None and not any(key in legs for key in candidates):
-        return candidates, None
-    kept = {} if net is None else books.accounts_of(net)
-    while True:
-        balances = books.AccountSums()
-        balances.add(kept)
-        for key in candidates:
-            balances.move(legs.get(key, ()))
-        accounts = books.packed(balances.accounts())
-        if len(accounts) <= books.ACCOUNTS_BYTES_MAX:
-            return candidates, accounts
-        if not candidates:
-            return (), before
-        candidates = candidates[: len(candidates) // 2]
 
 
 def _periods(

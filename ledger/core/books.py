@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from ledger.core import amounts, keys
 from ledger.core.decompression import inflated
 from ledger.core.errors import (
+    AmountOverflow,
     DamagedItem,
     InvalidAmount,
     InvalidCounter,
@@ -81,20 +82,22 @@ class AccountSums:
         Raises:
             AmountOverflow: a balance does not fit in 38 digits.
         """
-        return self._in_order(amounts.within_range)
+        for asset, balances in self._by_asset.items():
+            for account, balance in balances.items():
+                try:
+                    amounts.within_range(balance)
+                except AmountOverflow as error:
+                    raise AmountOverflow(
+                        f"balance of {account!r} in {asset}: {error}; its history shows the"
+                        " transfer that is wrong: reverse it"
+                    ) from None
+        return self.running()
 
     def running(self) -> Accounts:
         """Return what they came to so far, without a check of its range."""
-        return self._in_order(lambda balance: balance)
-
-    def _in_order(self, checked: Callable[[Decimal], Decimal]) -> Accounts:
         found = {}
         for asset, balances in sorted(self._by_asset.items()):
-            kept = {
-                account: checked(balance)
-                for account, balance in sorted(balances.items())
-                if balance
-            }
+            kept = {account: balance for account, balance in sorted(balances.items()) if balance}
             if kept:
                 found[asset] = kept
         return found
@@ -243,6 +246,48 @@ def accounts_of(net: NetChange | None) -> Accounts:
         return unpacked(net.accounts)
     except ValueError as error:
         raise DamagedItem(f"accounts of net {net.version} are damaged: {error}") from None
+
+
+def fitting(
+    net: NetChange | None, candidates: tuple[str, ...], legs: Mapping[str, Sequence[Leg]]
+) -> tuple[tuple[str, ...], bytes | None]:
+    """Return those of these entries that a net has room for, and its accounts with theirs.
+
+    All of them, but where the accounts of a book would not fit: then the older half, and so on; if
+    not even the oldest fits, those that open no account, so that these go on being merged. The
+    accounts are None if nothing was ever moved.
+
+    Raises:
+        AmountOverflow: a balance does not fit in 38 digits.
+        DamagedItem: the accounts of the net cannot be read.
+    """
+    before = None if net is None else net.accounts
+    if before is None and not any(key in legs for key in candidates):
+        return candidates, None
+    kept = accounts_of(net)
+    for tried in (candidates, _opening_none(candidates, legs, kept)):
+        taken = tried
+        while taken:
+            balances = AccountSums()
+            balances.add(kept)
+            for key in taken:
+                balances.move(legs.get(key, ()))
+            accounts = packed(balances.accounts())
+            if len(accounts) <= ACCOUNTS_BYTES_MAX:
+                return taken, accounts
+            taken = taken[: len(taken) // 2]
+    return (), before
+
+
+def _opening_none(
+    sort_keys: Iterable[str], legs: Mapping[str, Sequence[Leg]], accounts: Accounts
+) -> tuple[str, ...]:
+    """Return the entries that name no account beside these."""
+    return tuple(
+        key
+        for key in sort_keys
+        if all(leg.account in accounts.get(leg.asset, ()) for leg in legs.get(key, ()))
+    )
 
 
 def legs_attribute(legs: Iterable[Leg]) -> Mapping[str, Any]:

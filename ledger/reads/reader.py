@@ -147,7 +147,7 @@ class Reader:
             versions=tuple(sums.versions),
             ended=elapsed.at,
             additions=sums.additions,
-            accounts=None if sums.accounts is None else sums.accounts.accounts(),
+            accounts=_accounts(counter, sums.accounts),
         )
 
     async def periods(
@@ -227,7 +227,10 @@ class Reader:
             merged=sum(part.merged for part in parts),
             ended=self._clock.now(),
             at=moment.at,
-            accounts=_accounts([part.accounts for part in parts if part.accounts is not None]),
+            accounts=_accounts(
+                counter,
+                _of_shards([part.accounts for part in parts if part.accounts is not None]),
+            ),
         )
 
     @property
@@ -337,14 +340,26 @@ class _Sums:
             self.changes.append(collection.added)
 
 
-def _accounts(shown: Sequence[books.Accounts]) -> books.Accounts | None:
+def _of_shards(shown: Sequence[books.Accounts]) -> books.AccountSums | None:
     """Return what balances of shards come to; None if there are none."""
     if not shown:
         return None
     balances = books.AccountSums()
     for one in shown:
         balances.add(one)
-    return balances.accounts()
+    return balances
+
+
+def _accounts(book: str, balances: books.AccountSums | None) -> books.Accounts | None:
+    """Return the balances of a book; None of another counter.
+
+    Raises:
+        AmountOverflow: one does not fit in 38 digits; the message names book, asset and account.
+    """
+    try:
+        return None if balances is None else balances.accounts()
+    except AmountOverflow as error:
+        raise AmountOverflow(f"book {book!r}: {error}") from None
 
 
 def _agree(one: Total, other: Total) -> bool:

@@ -133,7 +133,7 @@ class Assembly:
             store=store,
             settings=live,
             writer=writer,
-            room=BookRoom(store, live, services.clock),
+            room=BookRoom(store, live, services.clock, total=reader.total),
             reader=reader,
             cache=cache,
             hints=hints,

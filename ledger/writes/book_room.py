@@ -4,17 +4,18 @@ A book that is full by the bound of a fold (`ledger.core.books.ACCOUNTS_BYTES_MA
 transfers unmerged: every balance stays right, and every read gets longer. So no account is opened
 from a lower size on. What is between the two is room for the accounts that other processes open
 until they look again. A process remembers the accounts that it has used, so steady traffic reads
-nothing; those that have a balance stay usable however full the book is.
+nothing; those that have a balance, merged or not, stay usable however full the book is.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ledger.core import books, keys
 from ledger.core.errors import BookFull
 from ledger.reads.collection import read_known_net
+from ledger.reads.total import Total
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
@@ -43,8 +44,17 @@ class _Look:
 class BookRoom:
     """The accounts that a process may use in the books of one region."""
 
-    def __init__(self, store: Store, settings: LiveSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        clock: Clock,
+        *,
+        total: Callable[[str], Awaitable[Total]],
+    ) -> None:
+        """Take what reads a book's total now, with its balances."""
         self._store = store
+        self._total = total
         self._settings = settings
         self._clock = clock
         self._known: OrderedDict[tuple[str, Account], None] = OrderedDict()
@@ -56,7 +66,7 @@ class BookRoom:
         Raises:
             BookFull: nothing was written.
             InvalidInput: the legs of one break a rule.
-            DamagedItem, StoreError: a book cannot be read.
+            DamagedItem, ReadTooSlow, StoreError: a book cannot be read.
         """
         settings = self._settings.current
         for change in changes:
@@ -93,16 +103,13 @@ class BookRoom:
         nets = await run_all(reads, at_once=SHARDS_AT_ONCE)
         if all(len((net and net.accounts) or b"") < books.ACCOUNTS_BYTES_OPEN for net in nets):
             return _Look(at, None)
-        shown = [
-            {
-                (asset, account)
-                for asset, balances in books.accounts_of(net).items()
-                for account in balances
-            }
-            for net in nets
-        ]
-        # A transfer may go to any shard, so an account counts where every one has it.
-        return _Look(at, frozenset.intersection(*map(frozenset, shown)))
+        shown = (await self._total(book)).accounts or {}
+        return _Look(
+            at,
+            frozenset(
+                (asset, account) for asset, balances in shown.items() for account in balances
+            ),
+        )
 
     def _use(self, book: str, accounts: Iterable[Account]) -> None:
         for one in accounts:

@@ -15,6 +15,7 @@ from proof.simulator.explorer.walk import explore
 from typer.testing import CliRunner
 
 from compactor import merge_plan
+from ledger.core import books
 
 
 def test_a_book_has_the_states_of_a_counter() -> None:
@@ -27,7 +28,7 @@ def test_a_book_has_the_states_of_a_counter() -> None:
 
 def test_a_net_that_keeps_its_old_balances_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The balances come from the net that production folds, and from what it leaves."""
-    monkeypatch.setattr(merge_plan, "_fitting", lambda net, keys, _: (keys, net and net.accounts))
+    monkeypatch.setattr(books, "fitting", lambda net, keys, _: (keys, net and net.accounts))
     assert "counts a 0x" in explore(Case(entries=1, book=True)).wrong
 
 

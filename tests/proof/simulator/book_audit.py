@@ -5,7 +5,7 @@
   balances of all that had reached the region when it began (less its staleness), and of nothing
   that had not when it ended. One at a moment has those of what was made before that.
 - P2, P4 at rest: all regions show the same, as one item per collection. Where a net has little room
-  the oldest entry that is left would not fit.
+  the oldest entry that is left would not fit, nor does one that opens no account.
 - P3: what was acknowledged is there; what was refused is not, ever. A transfer is reversed once.
 - A balance of 0 is not kept, and no net has more bytes of balances than the bound.
 """
@@ -234,7 +234,13 @@ class BookAudit:
         if any(_packed(sort_key) in net.get("merged", {"B": b""})["B"] for sort_key in left):
             return True
         kept = _unpacked(net["accounts"]["B"]) if "accounts" in net else Amounts()
-        return len(_pack(added([kept, _legs(items[left[0]])]))) <= self.bytes_max
+        fit = [
+            legs
+            for legs in (_legs(items[sort_key]) for sort_key in left)
+            if len(_pack(added([kept, legs]))) <= self.bytes_max
+        ]
+        is_first = _legs(items[left[0]]) in fit
+        return is_first or any(legs.keys() <= kept.keys() for legs in fit)
 
     def check_rest(self, tables: Tables) -> None:
         """Check what must hold once everything has arrived and been merged."""

@@ -41,7 +41,7 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "compactor.merge_plan:_fitting",
+                "ledger.core.books:fitting",
                 "balances.move(legs.get(key, ()))",
                 "balances.move(())",
             ),
@@ -55,9 +55,9 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "compactor.merge_plan:_fitting",
-                "for key in candidates:\n            balances",
-                "for key in legs:\n            balances",
+                "ledger.core.books:fitting",
+                "for key in taken:\n                balances",
+                "for key in legs:\n                balances",
             ),
         ),
         worlds=keeps_books,
@@ -92,13 +92,12 @@ BOOK_MUTANTS = (
         24,
         (
             Edit(
-                "compactor.merge_plan:_fitting",
-                "        accounts = books.packed(balances.accounts())\n",
-                "        found = balances.accounts()\n"
-                "        old = {**kept, **found}\n"
-                "        accounts = books.packed(\n"
-                "            {one: {**kept.get(one, {}), **found.get(one, {})} for one in old}\n"
-                "        )\n",
+                "ledger.core.books:fitting",
+                "packed(balances.accounts())",
+                "packed({\n"
+                "                one: {**kept.get(one, {}), **balances.accounts().get(one, {})}\n"
+                "                for one in {**kept, **balances.accounts()}\n"
+                "            })",
             ),
         ),
         worlds=keeps_books,
@@ -133,8 +132,8 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "compactor.merge_plan:_fitting",
-                "if len(accounts) <= books.ACCOUNTS_BYTES_MAX:",
+                "ledger.core.books:fitting",
+                "if len(accounts) <= ACCOUNTS_BYTES_MAX:",
                 "if True:",
             ),
         ),
@@ -147,9 +146,9 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "compactor.merge_plan:_fitting",
-                "candidates = candidates[: len(candidates) // 2]",
-                "candidates = ()",
+                "ledger.core.books:fitting",
+                "taken = taken[: len(taken) // 2]",
+                "taken = ()",
             ),
         ),
         worlds=has_little_room,

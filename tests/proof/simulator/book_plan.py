@@ -1,4 +1,4 @@
-"""What a world's books move: in one world of three, drawn apart from everything else.
+"""What a world's books move: in nearly one world of three, drawn apart from all else.
 
 Transfer n of a book moves 10 to the power of n from a pool to the account `all` in one asset of
 its own, so that the digits of that balance show which transfers are counted; in euros something to
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from proof.simulator.activity import draw_at
+from proof.simulator.correcting import is_correcting
 from proof.simulator.planned import BusyPeriod
 from proof.simulator.randomness import stream
 
@@ -45,8 +46,8 @@ class BookCall:
 
 
 def keeps_books(seed: int) -> bool:
-    """Return whether the world of a seed has books."""
-    return stream(seed, "bookkeepers").random() < SHARE
+    """Return whether the world of a seed has books; no correctors' world does."""
+    return not is_correcting(seed) and stream(seed, "bookkeepers").random() < SHARE
 
 
 def bounds_of(seed: int) -> tuple[int, int]:

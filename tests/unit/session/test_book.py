@@ -10,6 +10,7 @@ import pytest
 from support.ledgers import AWAY, HOME
 
 from ledger import (
+    AmountOverflow,
     Balances,
     BookFull,
     Entry,
@@ -224,3 +225,33 @@ async def test_a_full_book_opens_no_account_and_goes_on_with_those_that_it_has(
             await book.transfer([("cash", "USD", -1), ("customer/3", "USD", 1)])
         await book.transfer([("cash", "EUR", -1), ("customer/3", "EUR", 1)])
         assert (await book.balances(max_age=0)).of("customer/3", "EUR") == 2
+        monkeypatch.setattr(books, "ACCOUNTS_BYTES_OPEN", 10**6)
+        late = world.table(AWAY)
+        async with late as other:  # whose look was before
+            await other.book(SHOP).transfer([("cash", "EUR", -1), ("customer/40", "EUR", 1)])
+        monkeypatch.setattr(books, "ACCOUNTS_BYTES_OPEN", 100)
+        world.replicate()
+    async with world.table(HOME) as table:
+        await table.book(SHOP).transfer([("customer/40", "EUR", -1), ("cash", "EUR", 1)])
+
+
+async def test_a_balance_beyond_38_digits_is_named() -> None:
+    """By book, asset and account; so the transfer that is wrong can be found, and reversed."""
+    world = a_table()
+    async with world.table(HOME) as table:
+        book = table.book(SHOP)
+        for amount in (Decimal("1E+30"), Decimal("1E-30")):
+            await book.transfer([("cash", "EUR", -amount), ("ann", "EUR", amount)])
+        with pytest.raises(AmountOverflow, match=r"book 'book/shop': balance of .* in EUR"):
+            await book.balances(max_age=0)
+        (wrong,) = [one async for one in book.history() if one.legs[0].amount == Decimal("1E+30")]
+        world.replicate()
+        await table.ledger.reverse(wrong)
+        assert (await book.balances(max_age=0)).of("ann", "EUR") == Decimal("1E-30")
+
+
+async def test_a_book_has_no_budget() -> None:
+    """Though it may match a pattern of budgets."""
+    async with a_table(budgets={"*": {}}).table(HOME) as table:
+        with pytest.raises(InvalidInput, match="is a book"):
+            await table.budget(SHOP).create(100)

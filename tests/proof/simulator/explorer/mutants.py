@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from compactor import merge_plan
 from compactor.merge_plan import MergePlan, MergeRules, Observation, is_committed
-from ledger.core import ids
+from ledger.core import books, ids
 from ledger.core.fold import Collection
 from ledger.core.values import Leg, NetChange
 from proof.simulator.explorer.production import Deciding, decide_now
@@ -99,7 +98,8 @@ def _one_transaction(observation: Observation, rules: MergeRules, version: str) 
         return MergePlan(waits="too few entries")
     change = sum((home[key] for key in settled), net.change if net else Decimal(0))
     count = (net.count if net else 0) + len(settled)
-    _, accounts = merge_plan._fitting(net, tuple(settled), observation.views[rules.home])  # noqa: SLF001
+    legs = observation.views[rules.home].legs or {}
+    _, accounts = books.fitting(net, tuple(settled), legs)
     fold = NetChange(change, count, (), version, "", rules.home, accounts=accounts)
     return MergePlan(tuple(settled), fold, len(settled))
 
