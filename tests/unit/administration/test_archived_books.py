@@ -22,7 +22,7 @@ from ledger.administration.collection_findings import CollectionFinding
 from ledger.administration.verification import Verification
 from ledger.commands import export
 from ledger.commands.export import ExportForm
-from ledger.core import books, ids
+from ledger.core import amounts, books, ids
 from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
 from ledger.core.errors import StateConflict
 from ledger.core.values import Entry, Leg
@@ -291,7 +291,7 @@ def sums_of(journal: str) -> dict[tuple[str, str], Decimal]:
         if line.startswith("    "):
             account, amount = line.strip().split("  ")
             number, asset = amount.split(" ")
-            found[account, asset] += Decimal(number)
+            found[account, asset] = amounts.EXACT.add(found[account, asset], Decimal(number))
     return {name: amount for name, amount in found.items() if amount}
 
 
