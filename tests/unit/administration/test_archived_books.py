@@ -2,6 +2,7 @@
 
 import io
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +28,7 @@ from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
 from ledger.core.errors import StateConflict
 from ledger.core.values import Entry, Leg
 from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.segments import Segment
 from ledger.reads.collection import read_net
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
@@ -338,3 +340,23 @@ async def test_a_journal_waits_for_what_arrives_from_before_the_archive(
     monkeypatch.setattr(Book, "balances", with_another)
     with pytest.raises(StateConflict, match="are being deleted, or arrive"):
         await journal_of(world, monkeypatch)
+
+
+async def test_accounts_that_cannot_be_read_are_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The segment that has them; the others are compared as before."""
+    world = archived_world()
+    await transferred(world, 1)
+    await transferred(world, 2)
+    await transferred(world, 3)
+    kept: Callable[[Segment], books.Accounts] = vars(Segment)["balances"].fget
+
+    def unreadable(segment: Segment) -> books.Accounts:
+        if segment.number == 2:
+            raise ValueError("accounts cannot be read")
+        return kept(segment)
+
+    monkeypatch.setattr(Segment, "balances", property(unreadable))
+    (fault,) = await wrong_in(world)
+    assert fault.text == "the accounts of segment 2: accounts cannot be read"
