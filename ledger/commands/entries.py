@@ -20,9 +20,11 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
     return found
 
 
-def about_book(counter: str) -> str:
-    """Return what a book is, and what shows its accounts."""
-    return f"{counter} is a book: `ledger book balances {shlex.quote(counter)}` shows its accounts"
+def about_book(counter: str, region: str = "") -> str:
+    """Return that a counter is a book, as a region shows it, and what shows its accounts."""
+    where = f" in {region}" if region else ""
+    command = f"ledger book balances {shlex.quote(counter)}"
+    return f"{counter}{where} is a book: `{command}` shows its accounts"
 
 
 def leg_fields(leg: Leg) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
@@ -18,12 +19,14 @@ from ledger.commands.journal import transaction_of
 from ledger.commands.outputs import Force, check_output
 from ledger.commands.regions import Region, region_of
 from ledger.core import amounts, keys
+from ledger.core.books import before
 from ledger.core.errors import InvalidInput, StateConflict
 from ledger.core.spreadsheets import cell_of
-from ledger.core.values import Entry
-from ledger.reads.history import merged_without_archive
+from ledger.core.values import Entry, Leg
+from ledger.reads.history import Merged, merged_without_archive
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.output import json_line, needing, printable, say, utf8_output
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger, live_settings
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -84,8 +87,8 @@ def export(
     The file appears under its name once it is complete.
 
     Of a book there is a row for each leg of a transfer, with time, account, asset and amount. A
-    journal is of one book, for `hledger -f -` or `ledger -f -`. It is whole: where merged transfers
-    are in no archive it is refused.
+    journal is of one book, for `hledger -f -` or `ledger -f -`. It begins with the balances that
+    the archive began with, and is refused where merged transfers are in none.
     """
     asked = [keys.checked_counter(counter) for counter in counters or ()]
     if form is ExportForm.PARQUET and output is None:
@@ -126,20 +129,24 @@ async def _export(
     """Write the entries of counters, or of all; return how many there are.
 
     Raises:
-        InvalidInput, StateConflict: as `_check_journal`.
+        InvalidInput, StateConflict: there is no whole journal.
         And as `Ledger.history`.
     """
     written = 0
     async with Ledger.open(settings, region=region) as ledger:
-        if form is ExportForm.JOURNAL:
-            await _check_journal(ledger, asked[0])
         names = asked or await counters_in(ledger.store)
+        opening, merged = None, Merged()
+        if form is ExportForm.JOURNAL:
+            merged = await _merged_before(ledger, names[0])
+            opening = await _opening(ledger, names[0], merged)
         writer = make(any(map(live_settings(ledger).current.is_book, names)))
+        if opening is not None:
+            writer.take(opening)
         async for entry in _entries(ledger, names):
             writer.take(entry)
             written += 1
-        if form is ExportForm.JOURNAL:  # what was merged meanwhile, it may lack
-            await _check_journal(ledger, asked[0])
+        if form is ExportForm.JOURNAL and await _merged_before(ledger, names[0]) != merged:
+            raise StateConflict(f"the archive of {names[0]!r} was begun meanwhile: repeat this")
     writer.end()
     return written
 
@@ -172,11 +179,12 @@ async def _entries(ledger: Ledger, counters: Sequence[str]) -> AsyncIterator[Ent
             yield entry
 
 
-async def _check_journal(ledger: Ledger, book: str) -> None:
-    """Refuse a journal that would lack transfers.
+async def _merged_before(ledger: Ledger, book: str) -> Merged:
+    """Return which transfers of a book no history lists: merged, and in no archive.
 
     Raises:
-        InvalidInput: it is no book, or some of its transfers are merged and in no archive.
+        InvalidInput: it is no book.
+        StateConflict: there are some, and no archive knows what they came to.
     """
     current = live_settings(ledger).current
     if not current.is_book(book):
@@ -185,11 +193,39 @@ async def _check_journal(ledger: Ledger, book: str) -> None:
         )
     shards = current.shards_max(book)
     merged = await merged_without_archive(ledger.store, book, shards=shards)
-    if merged.count:
+    if merged.count and (merged.until is None or not current.terms.archive):
         raise StateConflict(
             f"book {book!r} has balances of {merged.count:,} merged transfers that are in no"
             " archive: a journal would lack them"
         )
+    return merged
+
+
+async def _opening(ledger: Ledger, book: str, merged: Merged) -> Entry | None:
+    """Return the balances that a book's archive began with, as a transfer; None without any.
+
+    Raises:
+        StateConflict: some of what it began with is still in the table, too, or just arrives.
+    """
+    if merged.until is None:
+        return None
+    at = merged.until + timedelta(microseconds=1)
+    found = await Book(book, ledger).balances(at=at, max_age=0)
+    listed = [entry async for entry in ledger.history(book, before=at)]
+    if found.transfers != merged.count + len(listed):
+        raise StateConflict(
+            f"transfers of book {book!r} from before its archive are being deleted, or arrive:"
+            " repeat the command in an hour"
+        )
+    accounts = before(found.assets, (entry.legs for entry in listed))
+    legs = [
+        Leg(account, asset, balance)
+        for asset, balances in accounts.items()
+        for account, balance in balances.items()
+    ]
+    note = f"balances of {merged.count:,} transfers from before the archive"
+    effective = merged.until.date()
+    return Entry(book, "opening", Decimal(0), note=note, effective=effective, legs=tuple(legs))
 
 
 def rows_of(entry: Entry, *, with_legs: bool) -> Iterator[dict[str, Any]]:

@@ -97,7 +97,7 @@ def history(
     if now.accounts is None:
         say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")
     else:
-        say(f"{about_book(counter)}, here in {now.region}")
+        say(about_book(counter, now.region))
     if now.merged and not is_archived:
         older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
         say(f"{older} merged into the net change")

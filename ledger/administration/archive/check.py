@@ -82,13 +82,16 @@ class NetsShown:
 
 @dataclass(slots=True)
 class ChainWalk:
-    """A chain on its way back: the number of the next segment, and the balances that it came to."""
+    """A chain on its way back: the number of the next segment, and the balances that it came to.
+
+    Those are None after a segment whose own cannot be read: the next are not compared.
+    """
 
     shown: NetsShown
     at: str
     segments: AsyncGenerator[Segment, None]
     number: int
-    balances: books.Accounts
+    balances: books.Accounts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +254,20 @@ class ArchiveCheck:
 
     def _balance(self, walk: ChainWalk, segment: Segment) -> None:
         """Compare the balances in a segment with those that the later ones began with."""
+        later, walk.balances = walk.balances, None
         after = f"after segment {segment.number:,}"
         try:
-            if unlike := books.unlike({after: segment.balances, "what followed": walk.balances}):
-                self._report(walk.at, f"balances differ: {unlike}")
+            if later is not None:
+                self._balanced(walk, {after: segment.balances, "what followed": later})
             walk.balances = segment.before_balances
         except (ValueError, AmountOverflow) as error:
             self._report(walk.at, f"the accounts of segment {segment.number:,}: {error}")
-            walk.balances = {}
             return
-        is_first = segment.number == 1 and not segment.base_count
-        if is_first and (
-            unlike := books.unlike({"before all transfers": walk.balances, "must be": {}})
-        ):
+        if segment.number == 1 and not segment.base_count:
+            self._balanced(walk, {"before all transfers": walk.balances, "must be": {}})
+
+    def _balanced(self, walk: ChainWalk, shown: Mapping[str, books.Accounts]) -> None:
+        if unlike := books.unlike(shown):
             self._report(walk.at, f"balances differ: {unlike}")
 
     def _compare(self, at: str, net: NetChange, change: Decimal, count: int) -> None:

@@ -1,8 +1,13 @@
 """Books in an archive: checked by account, rebuilt, read at a moment; regions compared."""
 
+import io
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -16,10 +21,14 @@ from ledger.administration.archive.cleanup import erase_notes
 from ledger.administration.archive.rebuild import Rebuild
 from ledger.administration.collection_findings import CollectionFinding
 from ledger.administration.verification import Verification
-from ledger.core import books, ids
+from ledger.commands import export
+from ledger.commands.export import ExportForm
+from ledger.core import amounts, books, ids
 from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
+from ledger.core.errors import StateConflict
 from ledger.core.values import Entry, Leg
 from ledger.reads.archive.places.opening import ReplicatedPlace
+from ledger.reads.archive.segments import Segment
 from ledger.reads.balances import Balances
 from ledger.reads.collection import read_net
 from ledger.runtime.services import Services
@@ -266,3 +275,89 @@ def test_differences_beyond_the_first_are_counted() -> None:
     said = books.unlike({"one": some, "two": {}})
     assert said.count("two 0") == books.UNLIKE_SHOWN_MAX
     assert said.endswith("; 15 more")
+
+
+async def journal_of(world: ArchivedWorld, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the journal that the command writes at home."""
+    file = io.StringIO()
+    monkeypatch.setattr(Ledger, "open", lambda *_, **__: world.ledger(HOME))
+    make = partial(export._writer, ExportForm.JOURNAL, None, 0, ExitStack())
+    monkeypatch.setattr(export, "utf8_output", lambda: file)
+    await export._export(world.settings, HOME, [BOOK], ExportForm.JOURNAL, make)
+    return file.getvalue()
+
+
+def sums_of(journal: str) -> dict[tuple[str, str], Decimal]:
+    """Return what the lines of a journal add up to, by account and asset, without zeros."""
+    found = defaultdict[tuple[str, str], Decimal](Decimal)
+    for line in journal.splitlines():
+        if line.startswith("    "):
+            account, amount = line.strip().split("  ")
+            number, asset = amount.split(" ")
+            found[account, asset] = amounts.EXACT.add(found[account, asset], Decimal(number))
+    return {name: amount for name, amount in found.items() if amount}
+
+
+@pytest.mark.parametrize("older", [(), (5, 6)], ids=["from the first", "begun later"])
+async def test_a_journal_comes_to_the_balances(
+    older: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the archive began later: the balances of then are its first transaction."""
+    world = archived_world()
+    if older:
+        await merged_without_archive(world, *older)
+    await transferred(world, 1, 2)
+    await transferred(world, 3)
+    async with world.ledger() as ledger:
+        await Book(BOOK, ledger).transfer([("cash", "EUR", -4), ("bob", "EUR", 4)])
+    world.replicate()
+    journal = await journal_of(world, monkeypatch)
+    first = journal.partition("\n\n")[0].splitlines()
+    if older:
+        assert first[0].endswith("(opening) balances of 2 transfers from before the archive")
+        assert first[1:] == ["    cash  -11 EUR", "    old  11 EUR"]
+    assert len(journal.split("\n\n")) - 1 == 4 + bool(older)
+    found = await balances(world)
+    assert sums_of(journal) == {
+        (account, asset): balance
+        for asset, there in found.assets.items()
+        for account, balance in there.items()
+    }
+
+
+async def test_a_journal_waits_for_what_arrives_from_before_the_archive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where balances and list are not of the same transfers, nothing is written."""
+    world = archived_world()
+    await merged_without_archive(world, 5, 6)
+    await transferred(world, 1)
+    kept = Book.balances
+
+    async def with_another(book: Book, **asked: Any) -> Balances:
+        found = await kept(book, **asked)
+        return replace(found, transfers=found.transfers + 1)
+
+    monkeypatch.setattr(Book, "balances", with_another)
+    with pytest.raises(StateConflict, match="are being deleted, or arrive"):
+        await journal_of(world, monkeypatch)
+
+
+async def test_accounts_that_cannot_be_read_are_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The segment that has them; the others are compared as before."""
+    world = archived_world()
+    await transferred(world, 1)
+    await transferred(world, 2)
+    await transferred(world, 3)
+    kept: Callable[[Segment], books.Accounts] = vars(Segment)["balances"].fget
+
+    def unreadable(segment: Segment) -> books.Accounts:
+        if segment.number == 2:
+            raise ValueError("accounts cannot be read")
+        return kept(segment)
+
+    monkeypatch.setattr(Segment, "balances", property(unreadable))
+    (fault,) = await wrong_in(world)
+    assert fault.text == "the accounts of segment 2: accounts cannot be read"
