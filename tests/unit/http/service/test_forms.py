@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -285,12 +286,12 @@ async def test_nothing_is_taken_but_what_the_document_says(name: str, text: str)
     schema = TAKEN[name][0]
     has_form = re.search(str(schema["pattern"]), text)
     assert not has_form or len(text) > int(str(schema.get("maxLength", 10_000)))
-    reads = {
+    reads: dict[str, Callable[[str], object]] = {
         "0 or more": _not_negative,
         "above 0": _above_0,
         "counter": _counter,
         "prefix": _prefix.validate_python,
-        "account": lambda text: _of_leg(text, "EUR", "1"),
+        "account": partial(_of_leg, asset="EUR", amount="1"),
     }
     with pytest.raises(ValueError, match="must"):
         reads.get(name, TAKEN[name][1])(text)
