@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Annotated
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,7 +25,6 @@ from ledger.core.values import Leg
 from ledger.http.service.json_bodies import shown
 from ledger.http.service.query_models import (
     ABOVE_0_SCHEMA,
-    ACCOUNT_SCHEMA,
     ADDEND_SCHEMA,
     AMOUNT_SCHEMA,
     ASSET_SCHEMA,
@@ -36,8 +34,8 @@ from ledger.http.service.query_models import (
     MOVED_SCHEMA,
     NOT_NEGATIVE_SCHEMA,
     TIME_SCHEMA,
+    Account,
     Schema,
-    short,
 )
 from ledger.http.wire.models import AMOUNT_PATTERN
 
@@ -174,7 +172,7 @@ class Body(BaseModel):
 class LegBody(Body):
     """What a transfer moves into an account of a book; out of it if negative."""
 
-    account: Annotated[str, AfterValidator(short(63)), WithJsonSchema(ACCOUNT_SCHEMA)]
+    account: Account
     asset: Annotated[str, WithJsonSchema(ASSET_SCHEMA)]
     amount: Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(MOVED_SCHEMA)]
 

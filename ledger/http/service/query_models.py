@@ -163,15 +163,11 @@ ACCOUNT_SCHEMA: Schema = {
     "minLength": 1,
     "maxLength": books.ACCOUNT_BYTES_MAX,
     "format": "account",
-    "pattern": rf"^(?:[ -}}][ -~]{{0,254}}|[^~{_CONTROLS}][^{_CONTROLS}]{{0,62}})$",
+    "pattern": rf"^[^~{_CONTROLS}][^{_CONTROLS}]*$",
     "examples": ["customer/alice"],
-    "description": "Up to 255 bytes of UTF-8 by the rules of a counter's id.",
+    "description": "Up to 255 bytes of UTF-8, by the rules of a counter's id.",
 }
-ACCOUNT_ASKED_SCHEMA: Schema = {
-    **{name: ACCOUNT_SCHEMA[name] for name in ("type", "minLength", "maxLength", "format")},
-    "pattern": rf"^[^~{_CONTROLS}][^{_CONTROLS}]{{0,254}}$",
-    "examples": ["cash"],
-}
+"""`ledger.core.books` checks it."""
 ASSET_SCHEMA: Schema = {
     "type": "string",
     "pattern": f"^[!-~]{{1,{books.ASSET_CHARACTERS_MAX}}}$",
@@ -306,8 +302,8 @@ Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, na
 CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
 Parts = Annotated[str, Field(max_length=PARTS_CHARACTERS_MAX), WithJsonSchema(PARTS_SCHEMA)]
-AccountAsked = Annotated[
-    str, Field(min_length=1, max_length=255), WithJsonSchema(ACCOUNT_ASKED_SCHEMA)
+Account = Annotated[
+    str, Field(min_length=1, max_length=books.ACCOUNT_BYTES_MAX), WithJsonSchema(ACCOUNT_SCHEMA)
 ]
 Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]
 
@@ -406,7 +402,7 @@ class HistoryQuery(Asked):
 class BalancesQuery(Asked):
     """Which balances of a book are to be read, and how."""
 
-    account: list[AccountAsked] = Field(
+    account: list[Account] = Field(
         default_factory=list, max_length=IDS_MAX, description="Of these accounts alone."
     )
     prefix: Prefix = Field("", description="Of accounts that begin with it.")
@@ -418,8 +414,8 @@ class BalancesQuery(Asked):
 class TransfersQuery(HistoryQuery):
     """Which transfers of a book are to be listed, a page at a time."""
 
-    account: list[AccountAsked] = Field(
-        default_factory=list, max_length=IDS_MAX, description="That name one of these."
+    account: list[Account] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Of those that name one of these."
     )
 
 

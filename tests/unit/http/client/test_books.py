@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from support.ledgers import seeded
 from support.lossy_http import Fault, LossyTransport, cut, first, never
 from support.serving import SERVICE, served
 
-from ledger import Transfer
+from ledger import Change, Transfer
 from ledger.core import books
 from ledger.core.errors import (
     BookFull,
@@ -180,6 +181,24 @@ async def test_very_many_transfers_are_as_many_requests_as_the_service_takes() -
     fields = {"counter": "a", "metadata": {f"name {number}": "" for number in range(20)}}
     assert requests.size_of(fields) == 22 * requests.VALUE_BYTES
     assert requests.size_of({"counter": "a" * 1_000}) == 1_014
+
+
+async def test_lists_of_changes_take_transfers() -> None:
+    """Together with a counter all or none; a list with a key has amounts alone."""
+    async with lossy() as (remote, table):
+        moved = Change("book/shop", 0, legs=SALE, metadata={"order": "17"})
+        made = await remote.record_together([moved, ("stock", -1)])
+        assert [len(entry.legs) for entry in made] == [2, 0]
+        with pytest.raises(Unbalanced):
+            await remote.record_together([replace(moved, legs=[*SALE, ("a", "EUR", 1)])])
+        with pytest.raises(InvalidInput, match="is a book"):
+            await remote.record_together([("stock", -1), ("book/shop", 0)])
+        for change in (moved, Change("stock", 1, metadata={"order": "17"})):
+            with pytest.raises(InvalidInput, match="an amount alone"):
+                await remote.record_many([change], key="k", at=table.clock.now())
+        assert (await remote.total("stock", max_age=0)).value == -1
+        assert (await remote.total("book/shop", max_age=0)).value == 0
+        assert (await remote.book("book/shop").balances()).transfers == 1
 
 
 async def test_metadata_of_a_plain_change_comes_back() -> None:

@@ -87,6 +87,8 @@ async def test_a_transfer_is_made_once_by_its_key() -> None:
         ({"legs": legs(("a", "EUR", "0"), ("b", "EUR", "0"))}, "invalid-entry", "0 of EUR"),
         ({"legs": legs(("~a", "EUR", "1"), ("b", "EUR", "-1"))}, "invalid-entry", "'~'"),
         ({"legs": legs(("a", "E R", "1"), ("b", "E R", "-1"))}, "invalid-entry", "space"),
+        ({"legs": legs(("é" * 128, "EUR", "1"), ("b", "EUR", "-1"))}, "invalid-entry", "255 bytes"),
+        ({"legs": legs(("a" * 256, "EUR", "1"), ("b", "EUR", "-1"))}, "invalid-request", "255"),
         ({"legs": SALE[:1]}, "invalid-request", "legs: list should have at least 2"),
         ({"legs": SALE * 51}, "invalid-request", "legs: list should have at most 100"),
         ({"legs": [{**SALE[0], "amount": 1}, SALE[1]]}, "invalid-amount", "legs.0.amount: "),
