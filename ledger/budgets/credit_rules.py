@@ -22,6 +22,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 
 from ledger.budgets.lost_stake import arrived_seconds
@@ -29,12 +30,18 @@ from ledger.budgets.rights import GrantName, Holder, Rights
 from ledger.budgets.rights_plan import SpendPlan, adjust, close
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core import amounts
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import Terms
 from ledger.core.ids import parse
 
 CREDITED_MAX = amounts.power_of_ten(22)
 """As whose limit the amounts of a budget with credits are checked: multiples of 10^-9 fit."""
 _ZERO = Decimal(0)
+
+
+def highest_of(rule: BudgetRule | None, limit: Decimal) -> Decimal:
+    """Return by which limit the amounts of a budget are checked, whose highest was this one."""
+    return max(limit, CREDITED_MAX) if rule and rule.credits else limit
 
 
 def take_in(rights: Rights, version: int, total: Decimal) -> Rights | None:
@@ -62,6 +69,14 @@ def close_credits(rights: Rights, version: int) -> Rights | None:
 def is_credit(spend: SpendRecord) -> bool:
     """Return whether an entry gives rights back, in place of taking some."""
     return spend.amount < 0
+
+
+def is_everywhere(seen: AbstractSet[str], terms: Terms) -> bool:
+    """Return whether a credit was seen in every region: it may be taken in.
+
+    `terms` are those that are obeyed: while a region is added, or goes, old and new regions.
+    """
+    return seen >= {*terms.regions}
 
 
 def shows(credit: SpendRecord, shown: Iterable[SpendRecord]) -> bool:

@@ -98,7 +98,7 @@ def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _spending_of(item: Item) -> Spending | None:
+def spending_of(item: Item) -> Spending | None:
     """Return what an entry's item says of budgets; None if nothing.
 
     Raises:
@@ -138,7 +138,7 @@ def entry_of(item: Item) -> Entry:
             count=count_of(item),
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
-            spending=_spending_of(item),
+            spending=spending_of(item),
             parts=_parts_of(item),
         )
     except ValueError as error:

@@ -386,6 +386,27 @@ class Metrics(RegistryMetrics):
             "Times that rights were fetched from other regions.",
             ("region",),
         )
+        self.budget_credits: Counter = make.counter(
+            "ledger_budget_credits_total",
+            "Credits, by the contract's pattern of their budget and by outcome.",
+            ("region", "pattern", "outcome"),
+        )
+        self.budget_credits_waiting: Gauge = make.gauge(
+            "ledger_budget_credits_waiting",
+            "Credits of this process that cannot be spent yet: not every region shows them.",
+            ("region",),
+        )
+        self.budget_credit_age: Gauge = make.gauge(
+            "ledger_budget_credits_oldest_seconds",
+            "For how long the oldest of these credits has waited.",
+            ("region",),
+        )
+        self.budget_credit_seconds: Histogram = make.histogram(
+            "ledger_budget_credit_seconds",
+            "Seconds from a credit until it can be spent.",
+            ("region",),
+            buckets=AGE_BUCKETS_SECONDS,
+        )
         self._budget_spends_of = cache(self.budget_spends.labels)
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
@@ -450,6 +471,19 @@ class Metrics(RegistryMetrics):
     def budget_holds(self, region: str, grants: int) -> None:
         """Record how many grants this process has open."""
         self.budget_grants.labels(region).set(grants)
+
+    def budget_credited(self, region: str, pattern: str, outcome: str) -> None:
+        """Count a credit; it was credited, repeated, unknown or failed."""
+        self.budget_credits.labels(region, pattern, outcome).inc()
+
+    def budget_credits_wait(self, region: str, count: int, oldest_seconds: float) -> None:
+        """Record how many credits cannot be spent yet, and since when the oldest."""
+        self.budget_credits_waiting.labels(region).set(count)
+        self.budget_credit_age.labels(region).set(oldest_seconds)
+
+    def budget_taken_in(self, region: str, seconds: float) -> None:
+        """Record a credit that can be spent so long after it was made."""
+        self.budget_credit_seconds.labels(region).observe(seconds)
 
     def budget_renewed(self, region: str) -> None:
         """Count a write that took or enlarged a grant."""
