@@ -19,7 +19,7 @@ from typing import Protocol
 from ledger.contract.view import check_home
 from ledger.core import ids, keys, once
 from ledger.core.entry import Item, entry_item, entry_of, spending_of
-from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, StoreError
 from ledger.core.fold import is_alike, named_by
 from ledger.core.ids import MICROSECOND
 from ledger.core.parts import part_named
@@ -161,27 +161,35 @@ class Reverser:
         planned = self._planned(original, wanted, None if back is None else back.spending)
         reversal = planned.entry
         put = Put(once.record_of(planned.item), as_read(record), not_after=planned.latest)
-        actions = [put, planned.put]
+        match await self._sent([put, planned.put], reversal, back):
+            case Applied():
+                self._on_entry(reversal)
+                return reversal
+            case Unknown(cause):
+                raise _unknown(entry, cause)
+        return None
+
+    async def _sent(
+        self, actions: Sequence[Put], reversal: Entry, back: GivenBack | None
+    ) -> Outcome:
+        """Send a reversal until it is answered, and let those know whose grants it names."""
 
         async def attempt() -> Outcome:
             return await self._store.transact(actions)
 
-        is_written: bool | None = None
+        may_be_there = True
         try:
-            match (await self._retrier.until_answered(attempt)).outcome:
-                case Applied():
-                    is_written = True
-                    self._on_entry(reversal)
-                    return reversal
-                case Unknown(cause):
-                    raise _unknown(entry, cause)
-            is_written = False
-            return None
+            final = await self._retrier.until_answered(attempt)
+            may_be_there = isinstance(final.outcome, Applied | Unknown) or final.doubt is not None
+        except StoreError:
+            may_be_there = False
+            raise
         finally:
-            if back is not None and is_written is False:
-                back.not_put()
-            elif back is not None:
+            if back is not None and may_be_there:
                 back.put(reversal)
+            elif back is not None:
+                back.not_put()
+        return final.outcome
 
     def _planned(
         self, original: Entry, wanted: ReversalRequest, spending: Spending | None
