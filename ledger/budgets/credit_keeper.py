@@ -210,8 +210,9 @@ class CreditKeeper:
         Raises:
             LedgerError: the rights cannot be read or written.
         """
-        if self._grants.at_hand and self._clock.monotonic() - self._used_at > IDLE_SECONDS:
-            self._grants.retire()
+        async with self._lock:  # a call may be about to let the grant at hand go on
+            if self._clock.monotonic() - self._used_at > IDLE_SECONDS:
+                self._grants.retire()
         shown = await self._shown() if self._grants.waiting else {}
         if shown or self._grants.can_close:
             await self._write(shown)
@@ -222,7 +223,8 @@ class CreditKeeper:
         Raises:
             LedgerError: as `tend`.
         """
-        self._grants.retire()
+        async with self._lock:
+            self._grants.retire()
         shown = await self._shown() if self._grants.waiting else {}
         await self._write(shown)
 

@@ -176,7 +176,7 @@ def top_up(
             f"a grant goes on with 0 or more until {grant.expires} or later, got"
             f" {amounts.to_text(amount)} until {expires}"
         )
-    if rights.available < amount:
+    if amount and rights.available < amount:
         return TooFewRights(rights.available)
     grown = replace(grant, amount=amounts.total((grant.amount, amount)), expires=expires)
     return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})
