@@ -89,7 +89,7 @@ def make(store: SilentStore) -> Table:
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
-        budgets={"key/*": {}},
+        budgets={"key/*": {"credits": True}},
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     return Table(

@@ -119,6 +119,7 @@ WRITES: Mapping[str, Call] = {
     "reverse": lambda ledger: ledger.reverse(ENTRY),
     "describe": lambda ledger: ledger.describe("stock", {"a": 1}),
     "Budget.create": lambda ledger: ledger.budget("key/42").create(5),
+    "Budget.credit": lambda ledger: ledger.budget("key/42").credit(5),
     "Budgets.spend": lambda ledger: ledger.budget("key/42").spend(5),
     "Budgets.hold": lambda ledger: ledger.budget("key/42").hold(5, expires=60),
     "Hold.settle": lambda ledger: hold(ledger).settle(5),
