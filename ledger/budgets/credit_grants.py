@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 
 from ledger.budgets import credit_rules, rights_plan
-from ledger.budgets.rights import Grant, GrantName, Rights
+from ledger.budgets.rights import Grant, GrantName, Holder, Rights
 from ledger.budgets.rights_plan import Step
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core import amounts
@@ -115,6 +115,15 @@ class CreditGrants:
         found = [credit for grant in self.all for credit in grant.waiting.values()]
         return sorted(found, key=lambda credit: credit.since)
 
+    def keep_of(self, holder: Holder) -> None:
+        """Forget the grants of other holders: of an epoch of this region that is over.
+
+        They are counted by a reclaim. Their versions say nothing of this holder's item.
+        """
+        self._retired = [grant for grant in self._retired if grant.name.holder == holder]
+        if self.at_hand is not None and self.at_hand.name.holder != holder:
+            self.at_hand = None
+
     def named(self, name: GrantName) -> CreditGrant | None:
         """Return the open grant of this name, if it is this process's."""
         return next((grant for grant in self.all if grant.name == name), None)
@@ -140,28 +149,28 @@ class CreditGrants:
             self._retired.append(self.at_hand)
             self.at_hand = None
 
-    def steps(self, shown: Mapping[int, list[WaitingCredit]]) -> list[Step]:
-        """Return what takes in these credits, by version of their grant, and closes what is done.
+    def steps(self, shown: Mapping[GrantName, list[WaitingCredit]]) -> list[Step]:
+        """Return what takes in these credits, by their grant, and closes what is done.
 
         A grant is closed by its owner only once each of its credits was taken in.
         """
         found: list[Step] = []
         for grant in self.all:
-            version, credits_ = grant.name.version, shown.get(grant.name.version, [])
+            version, credits_ = grant.name.version, shown.get(grant.name, [])
             total = grant.total_with(credits_)
             found.append(partial(credit_rules.take_in, version=version, total=total))
             if grant is not self.at_hand and grant.has_no_more_than(credits_):
                 found.append(partial(credit_rules.close_credits, version=version))
         return found
 
-    def written(self, rights: Rights, shown: Mapping[int, list[WaitingCredit]]) -> None:
+    def written(self, rights: Rights, shown: Mapping[GrantName, list[WaitingCredit]]) -> None:
         """Take in that an item was written by `steps`, or shows that they are done.
 
         What a grant has that was closed by reading was taken in by that; one that is doubtful is
         left to it.
         """
         for grant in self.all:
-            credits_ = shown.get(grant.name.version, [])
+            credits_ = shown.get(grant.name, [])
             grant.took_in(credits_, grant.total_with(credits_))
             if grant.name.version not in rights.grants:
                 grant.took_in([*grant.waiting.values()], grant.taken)

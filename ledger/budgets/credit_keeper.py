@@ -100,6 +100,7 @@ class CreditKeeper:
             StoreError: it cannot be read or written.
         """
         async with self._lock:
+            self._grants.keep_of(self._access.holder)
             grant = self._grants.at_hand
             if grant is None or self._clock.now() > self._until:
                 grant = await self._open()
@@ -228,8 +229,9 @@ class CreditKeeper:
         shown = await self._shown() if self._grants.waiting else {}
         await self._write(shown)
 
-    async def _write(self, shown: Mapping[int, list[WaitingCredit]]) -> None:
+    async def _write(self, shown: Mapping[GrantName, list[WaitingCredit]]) -> None:
         async with self._lock:
+            self._grants.keep_of(self._access.holder)
             if not self._grants:
                 return
             steps = self._grants.steps(shown)
@@ -248,8 +250,8 @@ class CreditKeeper:
             if before and not self._grants.waiting:
                 self.unshown_by = ""
 
-    async def _shown(self) -> dict[int, list[WaitingCredit]]:
-        """Return the credits that every region of the contract shows, by their grant's version."""
+    async def _shown(self) -> dict[GrantName, list[WaitingCredit]]:
+        """Return the credits that every region of the contract shows, by their grant."""
         terms = self._access.settings.current.terms
         if terms.given_up_at != self._gone_at:
             self._gone_at = terms.given_up_at
@@ -274,10 +276,10 @@ class CreditKeeper:
             return {}  # others are to be asked
         shown = {credit for credit in asked if credit_rules.is_everywhere(credit.seen, terms)}
         by_grant = {
-            grant.name.version: [one for one in grant.waiting.values() if one in shown]
+            grant.name: [one for one in grant.waiting.values() if one in shown]
             for grant in self._grants.all
         }
-        return {version: credits_ for version, credits_ in by_grant.items() if credits_}
+        return {name: credits_ for name, credits_ in by_grant.items() if credits_}
 
     async def _look(self, credit: WaitingCredit, terms: Terms, stores: Mapping[str, Store]) -> None:
         """Read an entry in each region in which it was not seen yet, this process's own first."""

@@ -78,7 +78,7 @@ async def test_a_credit_is_made_once(lost: str) -> None:
     async with lossy(before, after) as (remote, table):
         budget, at = remote.budget("stock/7"), table.clock.now()
         credited = await budget.credit(5, note="delivery")
-        assert (credited.entry.change, credited.entry.note) == (5, "delivery")
+        assert [credited.entry.change, credited.entry.note] == [5, "delivery"]
         keyed = [await budget.credit(2, key="delivery-2", at=at, wait=1) for _ in range(2)]
         assert [one.entry.repeated for one in keyed] == [False, True]
         async with table.ledger() as direct:
