@@ -47,7 +47,7 @@ from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.open_regions import OpenOthers
 from ledger.core import once
 from ledger.core.contract_item import Contract, contract_item, contract_key
-from ledger.core.entry import SPENDING_ATTRIBUTES, entry_item
+from ledger.core.entry import GRANT, SPENDING_ATTRIBUTES, entry_item
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.ids import EntryId
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
