@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ledger.budgets.budget_state import BudgetState
     from ledger.budgets.limit_change import LimitChange
     from ledger.budgets.memory_hold import LightHold
-    from ledger.budgets.spend_request import Granted, Refused
+    from ledger.budgets.spend_request import Credited, Granted, Refused
     from ledger.core.errors import (
         AccessDenied,
         AmountOverflow,
@@ -136,6 +136,7 @@ __all__ = [
     "ContractDamaged",
     "ContractMissing",
     "ContractStale",
+    "Credited",
     "Crossing",
     "DamagedItem",
     "Delete",
@@ -227,6 +228,7 @@ _PLACES = {
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "FeedPage": "ledger.reads.feed.page",
+    "Credited": "ledger.budgets.spend_request",
     "Granted": "ledger.budgets.spend_request",
     "Hold": "ledger.budgets.budget",
     "InTable": _WRITES,

@@ -392,6 +392,7 @@ class Budget(_Spending[budget.Budget]):
     """`ledger.budgets.budget.Budget` with plain calls."""
 
     create: Final = _plain(budget.Budget.create)
+    credit: Final = _plain(budget.Budget.credit)
     raise_limit: Final = _plain(budget.Budget.raise_limit)
     lower_limit: Final = _plain(budget.Budget.lower_limit)
     go_on: Final = _plain(budget.Budget.go_on)

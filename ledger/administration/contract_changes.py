@@ -294,6 +294,11 @@ def _check_spans(terms: Terms, wanted: Terms) -> None:
     """
     for pattern, rule in terms.budgets.items():
         new = wanted.budgets[pattern]
+        if rule.credits and not new.credits:
+            raise StateConflict(
+                f"budgets keep the credits of {pattern!r}: some may not be taken in yet, and"
+                " amounts are checked by them"
+            )
         for name in ("window", "rolling", "zone"):
             old, other = getattr(rule, name), getattr(new, name)
             if old != other and (name != "zone" or rule.window in {"day", "month"}):

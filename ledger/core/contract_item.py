@@ -176,7 +176,7 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["index"] = list(terms.index)
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
     values["books"] = list(terms.books)
-    values["budgets"] = {pattern: asdict(rule) for pattern, rule in terms.budgets.items()}
+    values["budgets"] = {pattern: _budget(rule) for pattern, rule in terms.budgets.items()}
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -186,6 +186,15 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
         for pattern, steps in terms.shards.items()
     }
     return values
+
+
+def _budget(rule: BudgetRule) -> dict[str, Any]:
+    """Return the values of a rule; without `credits` those that older releases know, too.
+
+    One that does not know it refuses the table: it would close a grant of credits too early.
+    """
+    values = asdict(rule)
+    return values if rule.credits else {name: values[name] for name in values.keys() - {"credits"}}
 
 
 def _to_json(terms: Terms) -> str:

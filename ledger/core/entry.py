@@ -109,7 +109,7 @@ def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _spending_of(item: Item) -> Spending | None:
+def spending_of(item: Item) -> Spending | None:
     """Return what an entry's item says of budgets; None if nothing.
 
     Raises:
@@ -149,7 +149,7 @@ def entry_of(item: Item) -> Entry:
             count=count_of(item),
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
-            spending=_spending_of(item),
+            spending=spending_of(item),
             parts=_parts_of(item),
             legs=books.legs_in(item["legs"]) if "legs" in item else (),
             metadata=metadata_in(item.get("metadata")),

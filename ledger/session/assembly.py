@@ -144,7 +144,13 @@ class Assembly:
             archive=archive,
             feed=feed,
             late=late,
-            reverser=Reverser(*made, archive=archive.reader, others=others, on_entry=hints.wrote),
+            reverser=Reverser(
+                *made,
+                archive=archive.reader,
+                others=others,
+                on_entry=hints.wrote,
+                gives_back=budgets.creditor.give_back,
+            ),
             budgets=budgets,
         )
         return parts, view

@@ -331,6 +331,7 @@ SPENDING: dict[str, Callable[..., Awaitable[Any]]] = {
 }
 LIMITS: dict[str, Call] = {
     "Budget.create": lambda made, **options: made.table.budget("key/2").create(1, **options),
+    "Budget.credit": lambda made, **options: made.budget.credit(1, **options),
     "Budget.explain": lambda made, **options: made.budget.explain(**options),
     "Budget.go_on": lambda made, **options: made.budget.go_on(**options),
     "Budget.lower_limit": lambda made, **options: made.budget.lower_limit(to=9, **options),

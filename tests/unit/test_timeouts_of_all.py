@@ -90,7 +90,7 @@ def make(store: SilentStore) -> Table:
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
-        budgets={"key/*": {}},
+        budgets={"key/*": {"credits": True}},
         books=("book/*",),
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )

@@ -103,6 +103,7 @@ class Budget(_Spending[budgets.Budget]):
     """`ledger.http.client.budgets.Budget` with plain calls."""
 
     create = _plain(budgets.Budget.create)
+    credit = _plain(budgets.Budget.credit)
     state = _plain(budgets.Budget.state)
     explain = _plain(budgets.Budget.explain)
 

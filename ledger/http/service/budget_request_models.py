@@ -74,6 +74,14 @@ RaiseId = Annotated[
 ]
 
 
+def waited(wait: float | None, seconds: float | None) -> float:
+    """Return for how long a request waits of which this is asked, and that may take so long."""
+    if seconds is None:
+        return wait or 0.0
+    most = SHARE_FOR_RIGHTS * seconds
+    return most if wait is None else min(wait, most)
+
+
 class SpendBody(NamedBody):
     """An amount to be spent from the budget of the path, and from wider ones, or from none.
 
@@ -92,10 +100,25 @@ class SpendBody(NamedBody):
 
     def waits(self, seconds: float | None) -> float:
         """Return for how long rights are waited for in a request that may take so many seconds."""
-        if seconds is None:
-            return self.wait or 0.0
-        most = SHARE_FOR_RIGHTS * seconds
-        return most if self.wait is None else min(self.wait, most)
+        return waited(self.wait, seconds)
+
+
+class CreditBody(NamedBody):
+    """An amount that the budget of the path is given.
+
+    `key` and `at` name it, in place of the headers; `wait` is for how many seconds it is waited for
+    that it can be spent, by default those of `Prefer: wait=N`.
+    """
+
+    model_config = ConfigDict(json_schema_extra=TIMED_KEY)
+
+    amount: Above0
+    note: Note | None = Field(None, description="Free text, kept with the entry.")
+    wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
+
+    def waits(self, seconds: float | None) -> float:
+        """Return for how long a request waits that may take so many seconds."""
+        return waited(self.wait, seconds)
 
 
 class HoldBody(SpendBody):

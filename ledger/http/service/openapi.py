@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from ledger.http.service.budget_request_models import (
     BudgetBody,
+    CreditBody,
     ExtendBody,
     HoldBody,
     SettleBody,
@@ -42,7 +43,7 @@ from ledger.http.wire.schemas import ANSWERS
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
     EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody, DescriptionBody,
-    SpendBody, HoldBody, SettleBody, VoidBody, ExtendBody, BudgetBody, TransferBody,
+    SpendBody, CreditBody, HoldBody, SettleBody, VoidBody, ExtendBody, BudgetBody, TransferBody,
 )  # fmt: skip
 _PREFER = {
     "name": "Prefer",

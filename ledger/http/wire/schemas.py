@@ -101,6 +101,14 @@ class EntryModel(ValueModel[Entry]):
         return members
 
 
+class CreditedModel(EntryModel):
+    """The entry of a credit, which counts at once."""
+
+    spendable: bool = Field(
+        description="Whether it can be spent: every region shows it, as far as this one knows."
+    )
+
+
 class ProvedEntryModel(EntryModel):
     """An entry with the key that proves who wrote it: for its writer alone, to repeat it."""
 
@@ -453,8 +461,9 @@ class HealthModel(AnswerModel):
 
 
 ANSWERS: tuple[type[AnswerModel], ...] = (
-    EntryModel, EntriesModel, TotalModel, TotalsModel, HistoryModel, FeedModel, PeriodsModel,
-    CountersModel, TopModel, DescriptionModel, ReconciledModel, BudgetModel, BudgetsModel,
-    BudgetLimitModel, BalancesModel, SessionModel, FleetModel, RegionTotalsModel, HealthModel,
+    EntryModel, CreditedModel, EntriesModel, TotalModel, TotalsModel, HistoryModel, FeedModel,
+    PeriodsModel, CountersModel, TopModel, DescriptionModel, ReconciledModel, BudgetModel,
+    BudgetsModel, BudgetLimitModel, BalancesModel, SessionModel, FleetModel, RegionTotalsModel,
+    HealthModel,
     ProblemModel,
 )  # fmt: skip

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from proof import results as page
 from proof.simulator.book_plan import keeps_books
-from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
+from proof.simulator.budgets import has_wrong_clocks, keeps_budgets, keeps_credits
 from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
 from proof.simulator.keyed_lists import has_lists
@@ -42,6 +42,7 @@ FEATURES: dict[str, Callable[[int], bool]] = {
     "archive": keeps_archive,
     "books": keeps_books,
     "budgets": keeps_budgets,
+    "credits": keeps_credits,
     "combining": calls_together,
     "forger": is_signed,
     "lists": has_lists,

@@ -468,6 +468,7 @@ class BudgetAudit:
                 + self.charges.most(budget, self._is_lost)
                 + (charged_twice(budget, self._under) if self._lost else _ZERO)
             )
+            self._check_balance(budget)
             self.changes.check_rest(budget, self._limit(budget))
             self.changes.check_halves(budget, tables)
             if charged < least or (charged > most and budget not in self._crowded):
@@ -479,6 +480,23 @@ class BudgetAudit:
                 if shown != -self.applied(counter):
                     said = f"{region} shows {counter} as {shown}, applied: {self.applied(counter)}"
                     self._fail("P2", said)
+
+    def _check_balance(self, budget: str) -> None:
+        """Check that over the regions that are there no more is spent than limit and credits.
+
+        Also where a region was lost with a credit that others had spent of.
+        """
+        if "@" in budget or self._rolling.keeps(budget):
+            return
+        entries = [
+            copy.amount
+            for copy in self._final.values()
+            for named in copy.grants
+            if named[0] == budget
+        ]
+        spent, most = sum(entries, _ZERO), self.changes.most(budget) + self._settled_over(budget)
+        if spent > most:
+            self._fail("balance", f"{budget}: {spent} are spent and not credited, of {most}")
 
     def _charged_for_lost(self, budget: str) -> Decimal:
         """Return what holders that remain are charged for one that is lost.

@@ -24,6 +24,7 @@ from proof.simulator.book_mutants import BOOK_MUTANTS
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
 from proof.simulator.clock_mutants import CLOCK_MUTANTS
 from proof.simulator.correction_mutants import CORRECTION_MUTANTS
+from proof.simulator.credit_mutants import CREDIT_MUTANTS
 from proof.simulator.edit import Edit
 from proof.simulator.forger_mutants import FORGER_MUTANTS
 from proof.simulator.index_mutants import INDEX_MUTANTS
@@ -469,6 +470,7 @@ MUTANTS: Mapping[str, Mutant] = {
         *ARCHIVE_MUTANTS,
         *INDEX_MUTANTS,
         *BUDGET_MUTANTS,
+        *CREDIT_MUTANTS,
         *LIMIT_MUTANTS,
         *CLOCK_MUTANTS,
         *LOSS_MUTANTS,

@@ -12,7 +12,7 @@ from functools import partial
 import anyio
 
 from compactor import leadership
-from ledger.budgets import reclaim
+from ledger.budgets import lost_stake
 from ledger.core import books, contract
 from ledger.core.amounts import EXACT
 from ledger.core.contract import seconds_to_wait
@@ -141,14 +141,14 @@ def _arriving(loss: Loss | None) -> Iterator[None]:
 
     A day is more than worlds are long. Compactors go by a day, as they are.
     """
-    before = reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
+    before = lost_stake.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
     if loss is not None:
         arriving = loss.arrives_until - max(loss.removed.values())
-        reclaim.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
+        lost_stake.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
     try:
         yield
     finally:
-        reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
+        lost_stake.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
 
 
 @contextmanager

@@ -29,7 +29,12 @@ LEDGER_NAMES = {
     "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
     "ledger_crossings_total", "ledger_budget_spends_total", "ledger_budget_over_total",
     "ledger_budget_grants", "ledger_budget_renewals_total",
-    "ledger_budget_fetches_total", "ledger_book_transfers_total",
+    "ledger_budget_credit_seconds",
+    "ledger_budget_credits_oldest_seconds",
+    "ledger_budget_credits_total",
+    "ledger_budget_credits_waiting",
+    "ledger_budget_fetches_total",
+    "ledger_book_transfers_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",

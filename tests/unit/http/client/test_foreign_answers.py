@@ -124,6 +124,7 @@ WRITES: Mapping[str, Call] = {
     "Book.transfer": lambda ledger: ledger.book("book/1").transfer(LEGS),
     "Book.transfer_many": lambda ledger: ledger.book("book/1").transfer_many([Transfer(LEGS)]),
     "Budget.create": lambda ledger: ledger.budget("key/42").create(5),
+    "Budget.credit": lambda ledger: ledger.budget("key/42").credit(5),
     "Budgets.spend": lambda ledger: ledger.budget("key/42").spend(5),
     "Budgets.hold": lambda ledger: ledger.budget("key/42").hold(5, expires=60),
     "Hold.settle": lambda ledger: hold(ledger).settle(5),
