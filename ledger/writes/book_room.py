@@ -93,16 +93,14 @@ class BookRoom:
         nets = await run_all(reads, at_once=SHARDS_AT_ONCE)
         if all(len((net and net.accounts) or b"") < books.ACCOUNTS_BYTES_OPEN for net in nets):
             return _Look(at, None)
-        shown = [
-            {
-                (asset, account)
-                for asset, balances in books.accounts_of(net).items()
-                for account in balances
-            }
+        # Whichever shard has it: what has a balance stays usable in all of them.
+        shown = frozenset(
+            (asset, account)
             for net in nets
-        ]
-        # A transfer may go to any shard, so an account counts where every one has it.
-        return _Look(at, frozenset.intersection(*map(frozenset, shown)))
+            for asset, balances in books.accounts_of(net).items()
+            for account in balances
+        )
+        return _Look(at, shown)
 
     def _use(self, book: str, accounts: Iterable[Account]) -> None:
         for one in accounts:

@@ -174,3 +174,23 @@ async def test_a_full_book_opens_no_account_and_goes_on_with_those_that_it_has(
             await book.transfer([("cash", "USD", -1), ("customer/3", "USD", 1)])
         await book.transfer([("cash", "EUR", -1), ("customer/3", "EUR", 1)])
         assert (await book.balances(max_age=0)).of("customer/3", "EUR") == 2
+
+
+async def test_an_account_of_any_shard_stays_usable_in_a_full_book(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transfer of it may go to another shard, which has not got it yet."""
+    monkeypatch.setattr(books, "ACCOUNTS_BYTES_OPEN", 100)
+    world = a_table(shards={"book/*": 3})
+    async with world.table(HOME) as table:
+        for number in range(60):
+            legs = [("cash", "EUR", -1), (f"customer/{number}", "EUR", 1)]
+            await table.book(SHOP).transfer(legs)
+        await world.merge()
+    async with world.table(HOME) as table:
+        book = table.book(SHOP)
+        for number in range(60):
+            await book.transfer([("cash", "EUR", 1), (f"customer/{number}", "EUR", -1)])
+        assert (await book.balances(max_age=0)).assets == {}
+        with pytest.raises(BookFull):
+            await book.transfer([("cash", "EUR", 1), ("customer/60", "EUR", -1)])
