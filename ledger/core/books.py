@@ -302,7 +302,7 @@ def legs_in(attribute: Mapping[str, Any]) -> tuple[Leg, ...]:
     """Return the legs that an item's attribute holds.
 
     Raises:
-        ValueError: it is of another form, or an asset's do not sum to 0.
+        ValueError: it is of another form, one moves nothing, or an asset's do not sum to 0.
     """
     try:
         legs = [
@@ -312,6 +312,8 @@ def legs_in(attribute: Mapping[str, Any]) -> tuple[Leg, ...]:
         ]
     except (KeyError, TypeError, AttributeError, InvalidInput) as error:
         raise ValueError(f"legs cannot be read: {error!r}") from None
+    if len(legs) < 2 or not all(leg.amount for leg in legs):  # noqa: PLR2004 (from and to)
+        raise ValueError(f"a transfer moves something between two accounts, got {len(legs)} legs")
     if wrong := differences(legs):
         asset, difference = next(iter(wrong.items()))
         raise ValueError(f"legs must sum to 0, got {amounts.to_text(difference)} in {asset}")

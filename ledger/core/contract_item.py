@@ -97,12 +97,12 @@ class Contract:
         return (self.generation, self.revision) < (other.generation, other.revision)
 
 
-def format_of(*, has_books: bool) -> int:
+def format_of(*, has_books: bool, has_credits: bool) -> int:
     """Return the lowest format that a table can have: releases that know a lower one refuse it.
 
-    They would fold the transfers of a book, and lose the legs.
+    They would fold the transfers of a book, and lose the legs; and close grants of credits early.
     """
-    return FORMAT if has_books else 1
+    return FORMAT if has_books or has_credits else 1
 
 
 def newest_of(shown: Iterable[object]) -> Contract | None:

@@ -62,7 +62,7 @@ class Balances:
 def chosen(assets: Accounts, accounts: Collection[str] | None, prefix: str) -> Accounts:
     """Return the balances of some accounts, or of all, whose names begin with a prefix."""
     if accounts is None and not prefix:
-        return assets
+        return {asset: dict(balances) for asset, balances in assets.items()}
     found = {
         asset: {
             account: balance

@@ -302,7 +302,10 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=format_of(has_books=bool(self.books)),
+            format=format_of(
+                has_books=bool(self.books),
+                has_credits=any(rule.credits for rule in self.budgets.values()),
+            ),
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},

@@ -250,7 +250,6 @@ def test_legs_that_differ_are_not_merged() -> None:
         (Leg("a", "EUR", Decimal(-1)), Leg("c", "EUR", Decimal(1))),
         (Leg("a", "USD", Decimal(-1)), Leg("b", "USD", Decimal(1))),
         (*one, Leg("a", "USD", Decimal(-1)), Leg("b", "USD", Decimal(1))),
-        (),
     )
     for other in others:
         views = dict[str, Collection]()
@@ -272,6 +271,8 @@ DAMAGED: dict[str, Any] = {
     },
     "a list": {"L": []},
     "nothing": {},
+    "no legs": {"M": {}},
+    "legs that move nothing": {"M": {"EUR": {"M": {"a": {"N": "0"}, "b": {"N": "0"}}}}},
 }
 READERS: tuple[Callable[[Item], object], ...] = (
     legs_of,

@@ -31,7 +31,7 @@ BOOK_MUTANTS = (
         "a key that two regions used for different transfers: one shows what the other does not",
         60,
         (Edit("ledger.core.fold:Collection.alike", "if legs != others_legs:", "if False:"),),
-        first=6,
+        first=5,
         worlds=keeps_books,
     ),
     Mutant(
@@ -60,6 +60,7 @@ BOOK_MUTANTS = (
                 "for key in legs:\n                balances",
             ),
         ),
+        first=4,
         worlds=keeps_books,
     ),
     Mutant(
@@ -68,6 +69,7 @@ BOOK_MUTANTS = (
         "whatever somebody else puts there is read",
         24,
         (UNDIGESTED,),
+        first=3,
         worlds=keeps_books,
     ),
     Mutant(
@@ -100,6 +102,7 @@ BOOK_MUTANTS = (
                 "            })",
             ),
         ),
+        first=4,
         worlds=keeps_books,
     ),
     Mutant(

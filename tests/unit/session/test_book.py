@@ -23,6 +23,7 @@ from ledger import (
 )
 from ledger.core import books, keys
 from ledger.core.entry import entry_id
+from ledger.core.values import Leg
 from ledger.reads.collection import read_net
 from ledger.testing import MemoryGlobalTable
 
@@ -141,8 +142,13 @@ async def test_no_entry_is_written_where_no_total_counts_it(shard: object) -> No
         forged = Entry("stock", new_id(table), Decimal(1), shard=shard)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="must be in a shard of 'stock', 0 to 0"):
             await table.ledger.retry([forged])
-        with pytest.raises(InvalidInput, match="spent from 5"):
-            await table.ledger.retry([replace(forged, shard=0, spending=5)])  # type: ignore[arg-type]
+        for wrong in ({"spending": 5}, {"effective": "2026"}, {"region": 7}, {"count": -5}):
+            with pytest.raises(InvalidInput, match="got one"):
+                await table.ledger.retry([replace(forged, shard=0, **wrong)])
+        legs = (Leg("a", "EUR", Decimal(1)), Leg("b", "EUR", Decimal(-1)))
+        combined = replace(forged, counter=SHOP, change=Decimal(0), shard=0, legs=legs)
+        with pytest.raises(InvalidInput, match="say nothing else"):
+            await table.ledger.retry([replace(combined, parts="0 0", count=2)])
 
 
 async def test_a_transfer_is_reversed_once_and_repeated_under_its_key() -> None:
@@ -255,3 +261,23 @@ async def test_a_book_has_no_budget() -> None:
     async with a_table(budgets={"*": {}}).table(HOME) as table:
         with pytest.raises(InvalidInput, match="is a book"):
             await table.budget(SHOP).create(100)
+
+
+async def test_an_account_of_any_shard_stays_usable_in_a_full_book(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transfer of it may go to another shard, which has not got it yet."""
+    monkeypatch.setattr(books, "ACCOUNTS_BYTES_OPEN", 100)
+    world = a_table(shards={"book/*": 3})
+    async with world.table(HOME) as table:
+        for number in range(60):
+            legs = [("cash", "EUR", -1), (f"customer/{number}", "EUR", 1)]
+            await table.book(SHOP).transfer(legs)
+        await world.merge()
+    async with world.table(HOME) as table:
+        book = table.book(SHOP)
+        for number in range(60):
+            await book.transfer([("cash", "EUR", 1), (f"customer/{number}", "EUR", -1)])
+        assert (await book.balances(max_age=0)).assets == {}
+        with pytest.raises(BookFull):
+            await book.transfer([("cash", "EUR", 1), ("customer/60", "EUR", -1)])
