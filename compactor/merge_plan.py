@@ -305,8 +305,13 @@ def is_worthwhile(
     """
     if oldest is None:
         return False
-    least = max(rules.fold_min, accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD)
+    least = fold_least(rules, accounts_bytes)
     return settled >= least or oldest < older_than(rules.fold_age, now=now)
+
+
+def fold_least(rules: MergeRules, accounts_bytes: int) -> int:
+    """Return how many settled entries a fold takes at least, of accounts of this size."""
+    return max(rules.fold_min, accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD)
 
 
 def accounts_size(net: NetChange | None) -> int:
