@@ -311,7 +311,8 @@ def is_worthwhile(
 
 def fold_least(rules: MergeRules, accounts_bytes: int) -> int:
     """Return how many settled entries a fold takes at least, of accounts of this size."""
-    return max(rules.fold_min, accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD)
+    of_size = accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD
+    return max(rules.fold_min, min(of_size, rules.fold_max))
 
 
 def accounts_size(net: NetChange | None) -> int:
