@@ -312,8 +312,14 @@ def is_worthwhile(
     """
     if oldest is None:
         return False
-    least = max(rules.fold_min, min(accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD, rules.fold_max))
+    least = fold_least(rules, accounts_bytes)
     return settled >= least or oldest < older_than(rules.fold_age, now=now)
+
+
+def fold_least(rules: MergeRules, accounts_bytes: int) -> int:
+    """Return how many settled entries a fold takes at least, of accounts of this size."""
+    of_size = accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD
+    return max(rules.fold_min, min(of_size, rules.fold_max))
 
 
 def accounts_size(net: NetChange | None) -> int:

@@ -324,7 +324,8 @@ def _limits(
 def _fold_of(rate: float, settings: Settings, accounts_bytes: float = 0.0) -> float:
     """Return how many entries a fold of a counter takes at this rate of changes."""
     compactor = settings.compactor
-    least = max(compactor.fold_min, accounts_bytes // ACCOUNTS_BYTES_A_FOLD)
+    of_size = min(accounts_bytes // ACCOUNTS_BYTES_A_FOLD, compactor.fold_max)
+    least = max(compactor.fold_min, of_size)
     in_time = rate * max(compactor.fold_age, settings.settle)
     if in_time < least:
         return max(1.0, in_time)

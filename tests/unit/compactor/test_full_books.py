@@ -7,6 +7,9 @@ import pytest
 from support.compacting import SETTLE, Instance, World, compactor_settings
 from support.ledgers import HOME, WEST
 
+from compactor.observation import ReadExtent, observe
+from compactor.pass_terms import rules_of
+from compactor.preview import explain_preview
 from compactor.report import CompactorReport
 from compactor.status import print_status, status_in
 from ledger.core import books
@@ -38,8 +41,22 @@ async def passed(world: World, one: Instance, passes: int = 3) -> CompactorRepor
     return reports[-1]
 
 
-async def test_a_search_says_how_large_the_accounts_are() -> None:
-    """Of the largest book, in bytes, as the net has them; 0 without books."""
+async def reasons(world: World, one: Instance) -> str:
+    """Return why a pass would do nothing more with the book, as `compactor plan` says."""
+    settings = one.compactor.settings
+    rules, now = rules_of(settings), world.clock.now()
+    observed = await observe(
+        world.regions.replicas,
+        BOOK,
+        home=HOME,
+        clock=world.clock,
+        extent=ReadExtent.of(rules, BOOK, now=now),
+    )
+    return "; ".join(explain_preview(observed, rules, settings, now=now).reasons)
+
+
+async def test_a_search_says_how_large_the_accounts_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the largest book, in bytes, as the net has them; by it folds are larger."""
     world = World()
     one = instance(world)
     await transferred(world, *range(30))
@@ -52,6 +69,12 @@ async def test_a_search_says_how_large_the_accounts_are() -> None:
     assert one.metric("compactor_book_accounts_bytes_max") == len(net.accounts)
     assert one.metric("compactor_books_full") == 0
     assert report.books_full == []
+    monkeypatch.setattr(books, "ACCOUNTS_BYTES_A_FOLD", 10)
+    await transferred(world, 1)
+    assert (await passed(world, one)).folds == 0
+    least = len(net.accounts) // 10
+    said = f"1 settled entries are fewer than fold_min ({least}, for accounts of this size)"
+    assert said in await reasons(world, one)
 
 
 async def test_a_full_book_is_reported_and_counts_on(
@@ -73,6 +96,8 @@ async def test_a_full_book_is_reported_and_counts_on(
     assert "1 full books, whose transfers stay unmerged" in report.sentence()
     shown = world.shown(HOME, BOOK)
     assert (shown.net, len(shown.entries)) == (net, 2)
+    said = "the accounts of the book have no room for those of 2 settled transfers"
+    assert said in await reasons(world, one)
     status = await status_in(one.stores, one.compactor.settings)
     print_status(status, now=world.clock.now())
     assert "full books" in " ".join(capsys.readouterr().out.split())
