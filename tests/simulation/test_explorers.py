@@ -44,6 +44,7 @@ SLOW_MUTANTS = {
     ("Budgets", "closed-though-topped-up"),
     ("Budgets", "topped-up-though-closed"),
     ("Budgets", "fetched-from-the-lost"),
+    ("Budgets", "reclaimed-with-credits-unagreed"),
     ("Budgets", "steps-forgotten"),
     *(("Slices", name) for name in SLICES.mutants if name != "taken-from-the-head"),
     ("Sums of pipelines", "copied-once"),
