@@ -23,7 +23,7 @@ BOOK, PAIR = "book/shop", ("checking", "savings")
 PAUSE_SECONDS = 0.03
 SECONDS_MIN = 8.0
 """So that something settles, and is merged, while reads go on."""
-READS = (400, int(os.environ.get("LEDGER_HALVES_READS", "2000")))
+READS = (400, int(os.environ.get("LEDGER_HALVES_READS", "1000")))
 """Of the book; as many of the pair."""
 
 
