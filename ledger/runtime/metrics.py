@@ -238,7 +238,7 @@ def _check_registry(registry: object) -> None:
         raise InvalidInput(f"registry must be a CollectorRegistry, got {registry!r}")
 
 
-class Metrics(BudgetMetrics, RegistryMetrics):
+class Metrics(RegistryMetrics, BudgetMetrics):
     """The ledger's metrics in one registry."""
 
     def _define(self, make: MetricMaker) -> None:
