@@ -10,6 +10,7 @@ A grant at hand goes on while it is used, and is closed once something newer is 
 was put under it was taken in. What is left is closed by reading.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -41,7 +42,10 @@ READ_AT_ONCE = 100
 """How many entries are read at a time, each in one region after the other."""
 READ_MAX = 2_000
 """How many credits of a budget are looked for in one round, the oldest first."""
+LATE_SECONDS = 300.0
+"""How long a credit waits until it is told that it does."""
 _ZERO = Decimal(0)
+log = logging.getLogger(__name__)
 
 
 class CreditKeeper:
@@ -68,6 +72,7 @@ class CreditKeeper:
         self._token: str | None = None
         self._gone_at: datetime | None = None
         self._used_at = self._clock.monotonic()
+        self._is_late = False
 
     @property
     def budget(self) -> str:
@@ -217,6 +222,19 @@ class CreditKeeper:
         shown = await self._shown() if self._grants.waiting else {}
         if shown or self._grants.can_close:
             await self._write(shown)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say once that credits wait for long, and which region keeps them from being spent."""
+        waiting = self._grants.waiting
+        is_late = bool(waiting) and self._clock.monotonic() - waiting[0].since > LATE_SECONDS
+        if is_late and not self._is_late:
+            log.warning(
+                "credits of budget %r cannot be spent: %s does not show them",
+                self.budget,
+                self.unshown_by or "a region",
+            )
+        self._is_late = is_late
 
     async def give_up(self) -> None:
         """Take in what can be, and close what is done; the rest is closed by reading, later.
@@ -285,17 +303,11 @@ class CreditKeeper:
         """Read an entry in each region in which it was not seen yet, this process's own first."""
         own = self._access.store.region
         for region in sorted({*terms.regions} - credit.seen, key=lambda one: (one != own, one)):
-            store = stores.get(region)
-            if store is None:
-                return
-            try:
-                item = await store.get(Get(credit.key))
-                record = None if item is None else spend_of(item)
-            except (StoreError, DamagedItem):
-                return
-            if record is None or not credit_rules.shows(credit.record, [record]):
-                return
-            credit.seen |= {region}
+            shows = region in stores and await _shows(stores[region], credit)
+            if shows:
+                credit.seen |= {region}
+            elif region == own:
+                return  # it may never have landed
 
     async def _change(
         self, planned: Callable[[Rights], Rights | rights_plan.Refusal]
@@ -304,3 +316,13 @@ class CreditKeeper:
             return await self._items.change(
                 self.budget, self._access.holder, planned, seconds=GRANT_SECONDS
             )
+
+
+async def _shows(store: Store, credit: WaitingCredit) -> bool:
+    """Return whether a region shows an entry as it was put, strongly consistent."""
+    try:
+        item = await store.get(Get(credit.key))
+        record = None if item is None else spend_of(item)
+    except (StoreError, DamagedItem):
+        return False
+    return record is not None and credit_rules.shows(credit.record, [record])

@@ -135,7 +135,11 @@ class Unbalanced(InvalidEntry):
 
 
 class BookFull(InvalidInput):
-    """A book has no room for another account; transfers between those that it has go on."""
+    """A book has no room for another account; transfers between those that it has go on.
+
+    This call wrote nothing. Of a transfer with a key `outcome` is unknown: an earlier call may
+    have made it.
+    """
 
 
 class StateConflict(InvalidInput):

@@ -64,7 +64,7 @@ class BookRoom:
         """Refuse transfers that would open an account in a book that is full.
 
         Raises:
-            BookFull: nothing was written.
+            BookFull: this call writes nothing; of a change with a key an earlier one may have.
             InvalidInput: the legs of one break a rule.
             DamagedItem, ReadTooSlow, StoreError: a book cannot be read.
         """
@@ -75,7 +75,12 @@ class BookRoom:
             used = [(leg.asset, leg.account) for leg in books.checked_legs(change.legs)]
             new = [one for one in used if (change.counter, one) not in self._known]
             if new:
-                await self._open(change.counter, new)
+                try:
+                    await self._open(change.counter, new)
+                except BookFull as error:
+                    if change.key is not None:  # an earlier call, elsewhere, may have made it
+                        error.outcome = "unknown"
+                    raise
             self._use(change.counter, used)
 
     async def _open(self, book: str, accounts: Sequence[Account]) -> None:

@@ -225,8 +225,13 @@ async def test_a_full_book_opens_no_account_and_goes_on_with_those_that_it_has(
         assert await world.merge() == 40
     async with world.table(HOME) as table:
         book = table.book(SHOP)
-        with pytest.raises(BookFull, match="no room for account 'customer/40' in EUR"):
-            await book.transfer([("cash", "EUR", -1), ("customer/40", "EUR", 1)])
+        new = [("cash", "EUR", -1), ("customer/40", "EUR", 1)]
+        with pytest.raises(BookFull, match="no room for account 'customer/40' in EUR") as caught:
+            await book.transfer(new)
+        assert caught.value.outcome == "not_applied"
+        with pytest.raises(BookFull) as caught:
+            await book.transfer(new, key="k", at=table._services.clock.now())
+        assert caught.value.outcome == "unknown", "an earlier call may have made it"
         with pytest.raises(BookFull, match="in USD"):
             await book.transfer([("cash", "USD", -1), ("customer/3", "USD", 1)])
         await book.transfer([("cash", "EUR", -1), ("customer/3", "EUR", 1)])

@@ -486,6 +486,7 @@ BODIES: dict[str, Any] = {
     "/v1/counters/{counter}/description": {"attributes": {"a": "b"}},
     "/v1/budgets/{counter}": {"limit": "10"},
     "/v1/budgets/{counter}/spends": {"amount": "1"},
+    "/v1/budgets/{counter}/credits": {"amount": "1"},
     "/v1/budgets/{counter}/holds": {"amount": "1", "expires": 60},
     "/v1/books/{book}/transfers": {
         "legs": [
