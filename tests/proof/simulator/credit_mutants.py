@@ -25,6 +25,7 @@ CREDIT_MUTANTS = (
         "under a key in two regions both copies are taken in: rights made",
         60,
         Edit("ledger.budgets.credit_rules:is_everywhere", "seen >= {*terms.regions}", "bool(seen)"),
+        first=2,
     ),
     _mutant(
         "credited-twice",
@@ -48,7 +49,7 @@ CREDIT_MUTANTS = (
             "if entry in self.keyed:",
             "if entry in self.waiting:",
         ),
-        first=2,
+        first=3,
     ),
     _mutant(
         "credit-closed-by-count",
@@ -60,7 +61,6 @@ CREDIT_MUTANTS = (
             "self.in_flight or self.is_doubtful or self.waiting.keys() - taken",
             "self.in_flight",
         ),
-        first=3,
     ),
     _mutant(
         "credit-folded-open",
@@ -72,7 +72,7 @@ CREDIT_MUTANTS = (
             "    return all(",
             "    if spend.amount < 0:\n        return True\n    return all(",
         ),
-        first=20,
+        first=45,
     ),
     _mutant(
         "returned-without-rights",
@@ -84,6 +84,5 @@ CREDIT_MUTANTS = (
             "if not credited:",
             "if credited:",
         ),
-        first=3,
     ),
 )
