@@ -181,6 +181,8 @@ class Holdings:
 
     async def _tend_credits(self, failing: set[tuple[str, ...]]) -> None:
         """Take in what was credited, once every region shows it."""
+        if not self._credits:
+            return
         for key, keeper in list(self._credits.items()):
             if keeper.is_idle:
                 self._credits.pop(key, None)

@@ -176,7 +176,8 @@ def top_up(
             f"a grant goes on with 0 or more until {grant.expires} or later, got"
             f" {amounts.to_text(amount)} until {expires}"
         )
-    if amount and rights.available < amount:
+    is_of_credits = not (amount or grant.amount)  # it goes on whatever is owed
+    if rights.available < amount and not is_of_credits:
         return TooFewRights(rights.available)
     grown = replace(grant, amount=amounts.total((grant.amount, amount)), expires=expires)
     return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})

@@ -193,8 +193,7 @@ def _budget(rule: BudgetRule) -> dict[str, Any]:
 
     One that does not know it refuses the table: it would close a grant of credits too early.
     """
-    values = asdict(rule)
-    return values if rule.credits else {name: values[name] for name in values.keys() - {"credits"}}
+    return {name: value for name, value in asdict(rule).items() if name != "credits" or value}
 
 
 def _to_json(terms: Terms) -> str:

@@ -49,7 +49,7 @@ CREDIT_MUTANTS = (
             "if entry in self.keyed:",
             "if entry in self.waiting:",
         ),
-        first=3,
+        first=2,
     ),
     _mutant(
         "credit-closed-by-count",
@@ -61,6 +61,7 @@ CREDIT_MUTANTS = (
             "self.in_flight or self.is_doubtful or self.waiting.keys() - taken",
             "self.in_flight",
         ),
+        first=2,
     ),
     _mutant(
         "credit-folded-open",
@@ -72,7 +73,7 @@ CREDIT_MUTANTS = (
             "    return all(",
             "    if spend.amount < 0:\n        return True\n    return all(",
         ),
-        first=45,
+        first=8,
     ),
     _mutant(
         "returned-without-rights",
@@ -84,5 +85,6 @@ CREDIT_MUTANTS = (
             "if not credited:",
             "if credited:",
         ),
+        first=2,
     ),
 )
