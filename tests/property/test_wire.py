@@ -80,7 +80,7 @@ def test_a_value_is_read_as_it_was_written(name: str, data: st.DataObject) -> No
     """By its model, as the client reads it; what the model says is all that is written."""
     model = MODELS[name]
     value = data.draw(values(model.kind))
-    besides = {
+    besides: dict[Any, tuple[Any, dict[str, Any]]] = {
         schemas.TotalModel: (schemas.RegionTotalModel, {"age": 0.5}),
         schemas.CreditedModel: (schemas.EntryModel, {"spendable": True}),
     }
