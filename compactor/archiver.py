@@ -107,9 +107,7 @@ class Archiver:
             before,
             items,
             salts,
-            version=fold.version,
-            change=fold.change,
-            count=fold.count,
+            fold=fold,
         )
         has_notes = any(line.note is not None for line in segment.lines)
         lines = to_lines(segment)

@@ -73,7 +73,7 @@ class Decider:
         rules = self._terms.rules
         is_asked = rules.is_archived and is_unsettled(observed, asked_until)
         # Of what was asked about even few entries are folded: they hold up the answer.
-        found = self._found(observed, replace(rules, fold_min=1) if is_asked else rules)
+        found = self._found(observed, replace(rules, fold_age=0.0) if is_asked else rules)
         return self._archived(observed, found, is_asked=is_asked)
 
     def _found(self, observed: CollectionViews, rules: MergeRules) -> Succession:

@@ -26,7 +26,7 @@ from compactor.discovery.search import Search
 from compactor.executor import Executor
 from compactor.indexer import Indexer
 from compactor.memory import MergeMemory
-from compactor.merge_plan import MergePlan, Observation, undeleted, unrecorded
+from compactor.merge_plan import BOOK_FULL, MergePlan, Observation, undeleted, unrecorded
 from compactor.net_reader import NetReader
 from compactor.observation import CollectionViews, ReadExtent, check_readable, observe, observe_nets
 from compactor.own_folds import OwnFold
@@ -232,6 +232,8 @@ class MergePass:
             return
         plan = succession.plan
         self._note_undeleted(observed.observation)
+        if succession.waits == BOOK_FULL:
+            self._report.fills(visit.partition)
         self._visited(visit, plan.backlog)
         self._note_late(visit.partition, plan)
         if not succession.is_idle:

@@ -37,11 +37,11 @@ from functools import lru_cache
 
 from ledger.budgets.rights import Holder
 from ledger.budgets.spend_record import View, may_fold, spend_of
-from ledger.core import amounts, ids, keys, periods
+from ledger.core import amounts, books, ids, keys, periods
 from ledger.core.budget_rules import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, named_by, stamp_of
+from ledger.core.fold import ATTRIBUTES, DATED, LEGS, Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
@@ -54,6 +54,10 @@ PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names if it has sums by period, of two axes."""
 ARCHIVE_IDS = 64
 """How many ids fewer it names if its entries are archived: 1 KB, for 4 ** 16 segments."""
+ACCOUNTS_IDS = books.ACCOUNTS_BYTES_MAX // ids.PACKED_BYTES
+"""How many ids fewer it names if it is a book's: its accounts have that room."""
+BOOK_FULL = "the book is full"
+"""Why nothing is folded if the accounts would not fit in the net: the transfers stay unmerged."""
 TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
 TIMES_KEPT = 64
@@ -141,7 +145,7 @@ class MergeRules:
         if self.budgets or self.is_archived:
             return ()
         is_dated = any(rule.effective for rule in self.periods.values())
-        return ("pk", *(DATED if is_dated else ATTRIBUTES))
+        return ("pk", *(DATED if is_dated else ATTRIBUTES), LEGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +223,22 @@ def plan_merge(
     rule = rules.periods_of(observation.partition)
     named_max = NAMED_MAX - (PERIODS_IDS if rule else 0)
     named_max -= ARCHIVE_IDS if rules.is_archived else 0
+    size = accounts_size(net)
+    named_max -= ACCOUNTS_IDS if size or home.legs else 0
     room = min(rules.fold_max - open_ids, named_max - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
     left = ids.moment_of(found[len(candidates)]) if is_cut else None
     oldest = candidates[0] if candidates else None
-    if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
+    if not is_worthwhile(
+        settled=len(candidates), oldest=oldest, rules=rules, now=now, accounts_bytes=size
+    ):
         candidates = ()
+    waits, accounts = TOO_FEW, net.accounts if net else None
+    if candidates:
+        candidates, accounts = books.fitting(net, candidates, home.legs or {})
+        waits = TOO_FEW if candidates else BOOK_FULL
+        is_cut, left = len(found) > len(candidates), _oldest_but(candidates, found)
     if not candidates and gone < rules.prune_min:
         if not deletes:
             home.total()  # raises where a fold would have to leave the collection as it is
@@ -233,7 +246,7 @@ def plan_merge(
         still_open = named_count - forgotten_later
         return MergePlan(
             deletes=deletes,
-            waits=TOO_FEW,
+            waits=waits,
             backlog=backlog,
             is_cut=is_cut,
             left=left,
@@ -245,6 +258,8 @@ def plan_merge(
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
     if rule is not None:
         fold = replace(fold, periods=_periods(net, candidates, home, rule, now))
+    if accounts is not None:
+        fold = replace(fold, accounts=accounts)
     return MergePlan(
         deletes=deletes,
         fold=fold,
@@ -256,6 +271,14 @@ def plan_merge(
         # A candidate is visible, and therefore still named later.
         is_last=not (candidates or open_ids) and not _is_waited_for(observation, rules, now=now),
     )
+
+
+def _oldest_but(taken: Sequence[str], found: Sequence[str]) -> datetime | None:
+    """Return when the oldest of these entries was made that is not taken; None if all are."""
+    if len(taken) == len(found):
+        return None
+    chosen = {*taken}
+    return ids.moment_of(next(key for key in found if key not in chosen))
 
 
 def net_of_nothing(
@@ -274,14 +297,34 @@ def is_committed(observation: Observation) -> bool:
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
-def is_worthwhile(*, settled: int, oldest: str | None, rules: MergeRules, now: datetime) -> bool:
+def is_worthwhile(
+    *,
+    settled: int,
+    oldest: str | None,
+    rules: MergeRules,
+    now: datetime,
+    accounts_bytes: int = 0,
+) -> bool:
     """Return whether enough entries are settled, or one has waited long enough, for a fold.
 
-    `oldest` is the sort key of the entry that waits longest.
+    `oldest` is the sort key of the entry that waits longest, `accounts_bytes` the size of the
+    accounts that each fold writes again.
     """
     if oldest is None:
         return False
-    return settled >= rules.fold_min or oldest < older_than(rules.fold_age, now=now)
+    least = fold_least(rules, accounts_bytes)
+    return settled >= least or oldest < older_than(rules.fold_age, now=now)
+
+
+def fold_least(rules: MergeRules, accounts_bytes: int) -> int:
+    """Return how many settled entries a fold takes at least, of accounts of this size."""
+    of_size = accounts_bytes // books.ACCOUNTS_BYTES_A_FOLD
+    return max(rules.fold_min, min(of_size, rules.fold_max))
+
+
+def accounts_size(net: NetChange | None) -> int:
+    """Return how many bytes the accounts of a net have; 0 if it is no book's."""
+    return len(net.accounts) if net is not None and net.accounts is not None else 0
 
 
 @lru_cache(TIMES_KEPT)
@@ -328,7 +371,13 @@ def _is_waited_for(observation: Observation, rules: MergeRules, *, now: datetime
     settled = older_than(rules.settle, now=now)
     shown = {key for view in observation.views.values() for key in view.sort_keys if key < settled}
     found = ids.ours(shown.difference(named_by(observation.net))) if shown else []
-    return is_worthwhile(settled=len(found), oldest=min(found, default=None), rules=rules, now=now)
+    return is_worthwhile(
+        settled=len(found),
+        oldest=min(found, default=None),
+        rules=rules,
+        now=now,
+        accounts_bytes=accounts_size(observation.net),
+    )
 
 
 def _candidates(

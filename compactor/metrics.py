@@ -103,6 +103,16 @@ class CompactorMetrics(RegistryMetrics):
             "Merged entries, of the collections that the last pass visited, that were deleted at"
             " home over an hour ago and that another region still shows.",
         )
+        self.accounts_bytes = make.gauge(
+            "compactor_book_accounts_bytes_max",
+            "Size of the accounts of the largest book that the last search saw, in bytes: over"
+            " 153,600 no account is opened.",
+        )
+        self.books_full = make.gauge(
+            "compactor_books_full",
+            "Collections of books of which the last pass merged nothing, because their accounts"
+            " have no room.",
+        )
         self.hints = make.counter(
             "compactor_hints_total",
             "Hints that counters may need merging: read, left by the search, deleted as served.",

@@ -19,7 +19,8 @@ from ledger.budgets.rights_items import read_view
 from ledger.core import ids, keys, once
 from ledger.core.entry import Key
 from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, check_said, named_by
+from ledger.core.fold import ATTRIBUTES, DATED, LEGS, Collection, named_by
+from ledger.core.item_checks import check_said
 from ledger.core.values import NetChange
 from ledger.primitives.leases.lease_rules import lease_key
 from ledger.reads.collection import query_nets, read_net
@@ -281,9 +282,13 @@ async def _read_view(
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
     with_dates, with_items = extent.with_dates, extent.with_items
     collection = Collection(
-        partition=partition, with_dates=with_dates, with_items=with_items, with_records=True
+        partition=partition,
+        with_dates=with_dates,
+        with_items=with_items,
+        with_records=True,
+        with_legs=True,
     )
-    attributes = (*(DATED if with_dates else ATTRIBUTES), *once.NAMED_IN)
+    attributes = (*(DATED if with_dates else ATTRIBUTES), *once.NAMED_IN, LEGS)
     query = Query(partition, attributes=() if with_items else attributes)
     entries = pages = 0
     while True:

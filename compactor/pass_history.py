@@ -148,6 +148,7 @@ def shortened(report: CompactorReport) -> CompactorReport:
         report,
         quarantined={name: why[:TEXT_MAX] for name, why in named},
         undeleted_in={name: shown[:TEXT_MAX] for name, shown in undeleted},
+        books_full=report.books_full[:NAMED_MAX],
         problems=[why[:TEXT_MAX] for why in report.problems[:NAMED_MAX]],
         waits=report.waits[:TEXT_MAX],
         alarms=[alarm[:TEXT_MAX] for alarm in report.alarms[:NAMED_MAX]],

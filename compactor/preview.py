@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from compactor.discovery.hints import Book, read_hints
+from compactor.discovery.hints import HintBook, read_hints
 from compactor.discovery.scan import load_cursor, next_search
 from compactor.merge_plan import (
+    BOOK_FULL,
     TOO_FEW,
     MergePlan,
     MergeRules,
     Observation,
+    accounts_size,
+    fold_least,
     is_committed,
     older_than,
     plan_merge,
@@ -113,7 +116,7 @@ async def with_searches(
         return list(found)
     # Hints that are not ripe lead there earlier than the search, too.
     hints, _ = await read_hints(home, last=last_sort_key(now, settle=-settings.settle))
-    book = Book(settings.shards_max)
+    book = HintBook(settings.shards_max)
     for hint in hints:
         book.add(hint)
     hinted = set(book.partitions())
@@ -227,15 +230,22 @@ def _reasons(
             " are not shown:"
             " they replicate"
         )
-    if plan.is_cut:
+    if plan.waits == BOOK_FULL:
+        found.append(
+            f"the accounts of the book have no room for those of {plan.backlog:,} settled"
+            " transfers: bring accounts to 0, and open others in another book"
+        )
+    elif plan.is_cut:
         found.append(
             f"there is room for {plan.folded:,} of {plan.backlog:,} entries in one fold: the next"
             " visits take the rest"
         )
     elif plan.waits == TOO_FEW and free:
         alone = ids.moment_of(settled[0]) + timedelta(seconds=rules.fold_age)
+        least = fold_least(rules, accounts_size(observation.net))
+        of_book = ", for accounts of this size" if least > rules.fold_min else ""
         found.append(
-            f"{free:,} settled entries are fewer than fold_min ({rules.fold_min:,}): they"
+            f"{free:,} settled entries are fewer than fold_min ({least:,}{of_book}): they"
             f" are folded together with later ones, or from {utc_text(alone)} on"
         )
     if younger:

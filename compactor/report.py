@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 QUARANTINED_MAX = 1_000
-"""The most damaged collections that a report names, and those with missing deletes."""
+"""The most damaged collections that a report names, those with missing deletes, and full books."""
 SENTENCE_MAX = 3
 """The most damaged collections that its sentence names."""
 
@@ -31,9 +31,11 @@ class CompactorReport:
     that cannot be counted, and were left as they are; `quarantined` has why, by name, for the first
     `QUARANTINED_MAX` of them. `undeleted` entries of visited collections were deleted at home long
     ago, and another region still shows them: their deletes have not arrived, and their ids stay
-    named; `undeleted_in` has one of them, by collection. `problems` are other errors of single
-    collections; `unreadable` is a region that could not be read, so that merging waits, and `waits`
-    says what else it waits for: a clock that is off, or replicas that are not those of the
+    named; `undeleted_in` has one of them, by collection. `books_full` are collections of books
+    whose transfers wait because their accounts have no room for more; `accounts_bytes` is the size
+    of the largest that the search saw. `problems` are other errors of single collections;
+    `unreadable` is a region that could not be read, so that merging waits, and `waits` says what
+    else it waits for: a clock that is off, or replicas that are not those of the
     contract. `crossings` of watches were delivered. `archive_waits` folds were not sent, since the
     archive did not accept their entries.
     Of the budgets that the pass looked at `grants_open` grants were open at its end,
@@ -68,6 +70,8 @@ class CompactorReport:
     quarantined: dict[str, str] = field(default_factory=dict)
     undeleted: int = 0
     undeleted_in: dict[str, str] = field(default_factory=dict)
+    books_full: list[str] = field(default_factory=list)
+    accounts_bytes: int = 0
     problems: list[str] = field(default_factory=list)
     crossings: int = 0
     archive_waits: int = 0
@@ -114,6 +118,11 @@ class CompactorReport:
         self.undeleted_in[partition] = f"{key!r} in {region}"
         self.undeleted += len(shown)
 
+    def fills(self, partition: str) -> None:
+        """Record a book that is full, once."""
+        if partition not in self.books_full and len(self.books_full) < QUARANTINED_MAX:
+            self.books_full.append(partition)
+
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to write."""
@@ -146,6 +155,7 @@ class CompactorReport:
             parts.append(f"merging waits: {self.waits}")
         parts += [self.damage()] * bool(self.damaged)
         parts += [self.deletes_missing()] * bool(self.undeleted)
+        parts += [self.full()] * bool(self.books_full)
         if self.problems:
             parts.append(f"{len(self.problems)} collections skipped: {self.problems[0]}")
         if not self.is_whole:
@@ -169,6 +179,14 @@ class CompactorReport:
         return (
             f"{self.undeleted:,} merged entries are deleted at home and shown elsewhere, so their"
             f" ids stay named: {'; '.join(shown[:SENTENCE_MAX])}"
+        )
+
+    def full(self) -> str:
+        """Return which books are full, in one line; it names a few."""
+        named = ", ".join(map(repr, self.books_full[:SENTENCE_MAX]))
+        return (
+            f"{len(self.books_full):,} full books, whose transfers stay unmerged until accounts are"
+            f" brought to 0: {named}"
         )
 
     def damage(self) -> str:

@@ -71,6 +71,7 @@ class ReportWriter:
             self._metrics.readable()
         self._metrics.quarantined(report.damaged)
         self._metrics.undeleted.set(report.undeleted)
+        self._metrics.books_full.set(len(report.books_full))
         self._metrics.passed(
             report.outcome,
             seconds=report.seconds,

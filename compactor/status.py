@@ -301,7 +301,8 @@ def _passes(shown: CompactorStatus, now: datetime) -> Grid:
 
 def _because(record: PassRecord) -> str:
     report = record.report
-    return "; ".join([*report.hindrances, *([report.damage()] if report.damaged else [])])
+    said = [report.damage()] * bool(report.damaged) + [report.full()] * bool(report.books_full)
+    return "; ".join([*report.hindrances, *said])
 
 
 def _sentences(shown: CompactorStatus, now: datetime) -> Iterator[str]:

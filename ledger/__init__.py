@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from ledger.budgets.budget_state import BudgetState
     from ledger.budgets.limit_change import LimitChange
     from ledger.budgets.memory_hold import LightHold
-    from ledger.budgets.spend_request import Granted, Refused
+    from ledger.budgets.spend_request import Credited, Granted, Refused
     from ledger.core.errors import (
         AccessDenied,
         AmountOverflow,
         ArchiveDamaged,
         ArchiveError,
         ArchiveMissing,
+        BookFull,
         BrokenRow,
         BudgetExceeded,
         BudgetMissing,
@@ -66,18 +67,21 @@ if TYPE_CHECKING:
         TableMissing,
         Throttled,
         TokenReused,
+        Unbalanced,
         Unreachable,
         UntimedKey,
         UpgradeNeeded,
     )
     from ledger.core.index import Listed
     from ledger.core.reconciliation import Reconciled
-    from ledger.core.values import Entry
+    from ledger.core.values import Entry, Leg
     from ledger.core.watches import Crossing
+    from ledger.reads.balances import Balances
     from ledger.reads.feed.page import FeedPage
     from ledger.reads.period_totals import Period, PeriodTotals
     from ledger.reads.total import Total
     from ledger.runtime.gc import tune_gc
+    from ledger.session.book import Book, Transfer
     from ledger.session.ledger import Ledger
     from ledger.settings import Settings
     from ledger.settings.groups import (
@@ -112,6 +116,9 @@ __all__ = [
     "ArchiveDamaged",
     "ArchiveError",
     "ArchiveMissing",
+    "Balances",
+    "Book",
+    "BookFull",
     "BrokenRow",
     "Budget",
     "BudgetExceeded",
@@ -129,6 +136,7 @@ __all__ = [
     "ContractDamaged",
     "ContractMissing",
     "ContractStale",
+    "Credited",
     "Crossing",
     "DamagedItem",
     "Delete",
@@ -152,6 +160,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LeftOut",
+    "Leg",
     "LightHold",
     "LimitChange",
     "Listed",
@@ -188,6 +197,8 @@ __all__ = [
     "Throttled",
     "TokenReused",
     "Total",
+    "Transfer",
+    "Unbalanced",
     "Unknown",
     "Unreachable",
     "UntimedKey",
@@ -204,6 +215,8 @@ _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
     "Applied": _WRITES,
+    "Balances": "ledger.reads.balances",
+    "Book": "ledger.session.book",
     "Budget": "ledger.budgets.budget",
     "BudgetState": "ledger.budgets.budget_state",
     "Budgets": "ledger.budgets.budget",
@@ -215,10 +228,12 @@ _PLACES = {
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "FeedPage": "ledger.reads.feed.page",
+    "Credited": "ledger.budgets.spend_request",
     "Granted": "ledger.budgets.spend_request",
     "Hold": "ledger.budgets.budget",
     "InTable": _WRITES,
     "Ledger": "ledger.session.ledger",
+    "Leg": "ledger.core.values",
     "LightHold": "ledger.budgets.memory_hold",
     "LimitChange": "ledger.budgets.limit_change",
     "Listed": "ledger.core.index",
@@ -235,6 +250,7 @@ _PLACES = {
     "ShardStep": _GROUPS,
     "Table": "ledger.table",
     "Total": "ledger.reads.total",
+    "Transfer": "ledger.session.book",
     "Unknown": _WRITES,
     "Update": _WRITES,
     "WatchSettings": _GROUPS,

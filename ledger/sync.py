@@ -39,6 +39,7 @@ from ledger.runtime.portal import Sync as _Sync
 from ledger.runtime.portal import context as _context
 from ledger.runtime.portal import iterator as _iterator
 from ledger.runtime.portal import plain as _plain
+from ledger.session import book
 from ledger.session.ledger import Ledger as AsyncLedger
 from ledger.settings import Settings
 from ledger.store.writes import Action, Check
@@ -391,6 +392,7 @@ class Budget(_Spending[budget.Budget]):
     """`ledger.budgets.budget.Budget` with plain calls."""
 
     create: Final = _plain(budget.Budget.create)
+    credit: Final = _plain(budget.Budget.credit)
     raise_limit: Final = _plain(budget.Budget.raise_limit)
     lower_limit: Final = _plain(budget.Budget.lower_limit)
     go_on: Final = _plain(budget.Budget.go_on)
@@ -401,6 +403,20 @@ class Budget(_Spending[budget.Budget]):
     def name(self) -> str:
         """The budget's counter."""
         return self._behind.name
+
+
+class Book(_Sync[book.Book]):
+    """`ledger.Book` with plain calls."""
+
+    @property
+    def name(self) -> str:
+        """The counter that the book is."""
+        return self._behind.name
+
+    transfer: Final = _plain(book.Book.transfer)
+    transfer_many: Final = _plain(book.Book.transfer_many)
+    balances: Final = _plain(book.Book.balances)
+    history: Final = _iterator(book.Book.history)
 
 
 class Importer(_Sync[AsyncImporter]):
@@ -545,6 +561,10 @@ class Table(_Opened[AsyncTable]):
     def budget(self, counter: str) -> Budget:
         """Return the limit of a counter; see `ledger.Table.budget`."""
         return Budget(self._behind.budget(counter), self._loop.current)
+
+    def book(self, name: str) -> Book:
+        """Return a book; see `ledger.Table.book`."""
+        return Book(self._behind.book(name), self._loop.current)
 
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together; see `ledger.Table.budgets`."""

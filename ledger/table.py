@@ -18,6 +18,7 @@ from ledger.runtime.call_deadlines import each_in_time, reading
 from ledger.runtime.clock import Clock
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger, budget_parts, live_settings
 from ledger.session.table_methods import TableMethods
 from ledger.settings import Settings, checked_settings
@@ -104,6 +105,13 @@ class Table(TableMethods):
         by the contract's `budgets`, and how much by `Budget.create`.
         """
         return Budget(counter, partial(budget_parts, self.ledger))
+
+    def book(self, name: str) -> Book:
+        """Return a book: `await table.book("shop").transfer([("cash", "EUR", -5), ...])`.
+
+        Which counters are books is said by the contract's `books`; see `Book`.
+        """
+        return Book(name, self.ledger)
 
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together, all or none, the narrowest first.

@@ -22,7 +22,7 @@ PAGES_MAX = 100
 """Pages of ripe hints that one pass reads per partition; a page holds some 10,000 hints."""
 
 
-class Book:
+class HintBook:
     """The ripe hints of a pass, by what they name: a counter, or one shard by its partition key.
 
     `shards_of` returns how many shards a counter has.

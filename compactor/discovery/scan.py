@@ -28,8 +28,8 @@ from ledger.budgets.spend_record import is_open, spend_of
 from ledger.core import keys
 from ledger.core.entry import HOLD, AttributeValue, Item, Key
 from ledger.core.errors import DamagedItem
-from ledger.core.fold import check_said, damaged_entries
 from ledger.core.index import INDEX_PARTITIONS, IndexState
+from ledger.core.item_checks import check_said, damaged_entries
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
@@ -63,7 +63,7 @@ class FoundCollections:
     `oldest` is the sort key of the oldest entry of the backlog, None if that is empty. `signed` is
     how many nets were signed by each key, unsigned ones under the empty name, where nets are.
     `ripening` are collections that are not due, and will be once their youngest entry has settled,
-    which was made at that time.
+    which was made at that time. `accounts_bytes` is the size of the accounts of the largest book.
     """
 
     due: list[str] = field(default_factory=list)
@@ -73,6 +73,7 @@ class FoundCollections:
     collections: int = 0
     pages: int = 0
     signed: Counter[str] = field(default_factory=Counter)
+    accounts_bytes: int = 0
     cursor: ScanCursor = field(default_factory=lambda: ScanCursor(1, {}))
 
 
@@ -221,6 +222,7 @@ class Finder:
         if self._indexer and summary.counts and self._rules.indexes(summary.partition):
             self._shown[summary.partition] = summary.shown
         self._found.collections += 1
+        self._found.accounts_bytes = max(self._found.accounts_bytes, summary.accounts_bytes)
         if self._rules.is_signed:
             self._found.signed.update(summary.signers)
         backlog = summary.backlog(self._rules)

@@ -24,7 +24,7 @@ from datetime import datetime
 import anyio
 
 from compactor.context import MergeContext
-from compactor.discovery.hints import Book, delete_hints, read_hints
+from compactor.discovery.hints import HintBook, delete_hints, read_hints
 from compactor.discovery.scan import (
     Finder,
     FoundCollections,
@@ -72,7 +72,7 @@ class Search:
     ) -> None:
         self._is_due = is_due
         self._indexer = indexer
-        self.book = Book(terms.settings.shards_max)
+        self.book = HintBook(terms.settings.shards_max)
         self._store = terms.home
         self._others = terms.others if terms.has_lost else ()
         self._compactor = terms.settings.compactor
@@ -194,6 +194,8 @@ class Search:
             report.oldest = ids.time_text(found.oldest) if found.oldest else ""
             report.nets_signed = dict(found.signed)
             self._metrics.signed(found.signed)
+            report.accounts_bytes = found.accounts_bytes
+            self._metrics.accounts_bytes.set(found.accounts_bytes)
         report.pages += found.pages
         report.is_whole = report.is_whole and found.cursor.is_finished
         self._metrics.scanned(found.pages)

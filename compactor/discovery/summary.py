@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from compactor.merge_plan import NAMED_MAX, MergeRules, is_worthwhile
+from compactor.merge_plan import NAMED_MAX, MergeRules, accounts_size, is_worthwhile
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of
 from ledger.core.errors import DamagedItem
@@ -42,7 +42,8 @@ class Summary:
     At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `changes` are
     the texts of what the total adds up, beside the net and the sums. `counts` is
     whether anything in it counts, and `shown` the state of its net. `signers`
-    are the keys of the nets that the store trusts. `control` has the control items of a budget.
+    are the keys of the nets that the store trusts. `accounts_bytes` is the size of a book's
+    accounts. `control` has the control items of a budget.
     """
 
     partition: str
@@ -55,6 +56,7 @@ class Summary:
     nets: int = 0
     sums: dict[SumPlace, Sum] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
+    accounts_bytes: int = 0
     is_damaged: bool = False
     counts: bool = False
     shown: IndexState = ONLY_LISTED
@@ -119,6 +121,7 @@ class Summary:
         net = net_of(item)
         self.net = item["change"]["N"]
         self.merged = EntryIds.of(net.merged)
+        self.accounts_bytes = accounts_size(net)
         self.signers.append(signer_of(item))
         self.shown = IndexState.of(net)
         # A net of nothing records what has settled of a counter that was only asked about.
@@ -147,7 +150,7 @@ class Summary:
             return None
         later = now + timedelta(seconds=rules.settle)
         # Foreign keys are not told apart here: at worst a visit finds nothing to do.
-        if not is_worthwhile(settled=count, oldest=min(self.entries), rules=rules, now=later):
+        if not self._is_worthwhile(Backlog(count, min(self.entries)), rules, now=later):
             return None
         youngest = ids.parse(max(self.entries))
         # Of a clock that is ahead: as if it were made now.
@@ -167,8 +170,17 @@ class Summary:
             or self._is_to_be_copied(rules)
             or len(self.merged) >= rules.prune_min
             or self._shows_merged()
-            or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
+            or self._is_worthwhile(backlog, rules, now=now)
             or not self._fits()
+        )
+
+    def _is_worthwhile(self, backlog: Backlog, rules: MergeRules, *, now: datetime) -> bool:
+        return is_worthwhile(
+            settled=backlog.entries,
+            oldest=backlog.oldest,
+            rules=rules,
+            now=now,
+            accounts_bytes=self.accounts_bytes,
         )
 
     def _fits(self) -> bool:

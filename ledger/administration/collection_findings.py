@@ -8,12 +8,13 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 
-from ledger.core import amounts, ids, keys
-from ledger.core.entry import Item, entry_of, net_of, number_of
-from ledger.core.errors import DamagedItem
+from ledger.core import amounts, books, ids, keys
+from ledger.core.entry import Item, damaged, entry_of, legs_of, net_of, number_of
+from ledger.core.errors import AmountOverflow, DamagedItem
 from ledger.core.fold import named_by, stamp_of
 from ledger.core.parts import checked_item
 from ledger.core.sums import SUM_PREFIX, sum_of
@@ -26,9 +27,9 @@ class CollectionFinding:
 
     `kind` is "damaged" (an item that cannot be counted), "missing" (an entry that some regions do
     not show), "differs" (an entry that differs between regions), "total" (regions with different
-    sums), "home" (a net that names no region of the table), "generation" (a net that no home of the
-    table wrote); or, harmless by itself, "foreign", "ignored" or "busy" (it changed while it was
-    read, so it is not compared).
+    sums), "accounts" (regions with different balances of a book), "home" (a net that names no
+    region of the table), "generation" (a net that no home of the table wrote); or, harmless by
+    itself, "foreign", "ignored" or "busy" (it changed while it was read, so it is not compared).
     """
 
     kind: str
@@ -69,6 +70,7 @@ class RegionComparison:
     _named: frozenset[str] = field(init=False)
     _by_region: dict[str, frozenset[str]] = field(init=False)
     _sums: dict[str, Decimal] = field(init=False)
+    _balances: dict[str, books.AccountSums] = field(init=False)
 
     def __post_init__(self) -> None:
         self._by_region = {region: frozenset(named_by(net)) for region, net in self.nets.items()}
@@ -76,6 +78,10 @@ class RegionComparison:
         self._sums = {
             region: net.change if net else Decimal(0) for region, net in self.nets.items()
         }
+        self._balances = {region: books.AccountSums() for region in self.nets}
+        for region, net in self.nets.items():
+            with suppress(DamagedItem):  # reported with the net
+                self._balances[region].add(books.accounts_of(net))
 
     def take(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[CollectionFinding]:
         """Record what each region shows under a sort key, and return what is wrong there."""
@@ -116,6 +122,8 @@ class RegionComparison:
             sums = ", ".join(f"{name} {one}" for name, one in self._sums.items())
             text = f"the regions count different sums of settled entries: {sums}"
             found.append(CollectionFinding("total", self.partition, tuple(self._sums), text))
+        if self.has_every_net and not self._is_damaged:
+            found += self._unlike_accounts()
         for kind, number, text in (
             ("foreign", self.foreign, "items of another form are counted, and never merged"),
             ("ignored", self.ignored, "items without a change are not part of the total"),
@@ -127,16 +135,29 @@ class RegionComparison:
                 )
         return found
 
+    def _unlike_accounts(self) -> list[CollectionFinding]:
+        """Compare the balances that regions come to by the settled transfers of a book."""
+        regions = tuple(self._balances)
+        try:
+            shown = {region: one.accounts() for region, one in self._balances.items()}
+        except AmountOverflow as error:
+            return [CollectionFinding("damaged", self.partition, regions, str(error))]
+        if not (unlike := books.unlike(shown)):
+            return []
+        text = f"the regions come to different balances by settled transfers: {unlike}"
+        return [CollectionFinding("accounts", self.partition, regions, text)]
+
     def _add(self, sort_key: str, shown: Mapping[str, Item | None]) -> None:
         if sort_key > self.settled and sort_key not in self._named:
             return
         for region, item in shown.items():
             if item is not None and sort_key not in self._by_region[region]:
                 try:
-                    change = number_of(item, "change")
+                    change, legs = number_of(item, "change"), legs_of(item)
                 except DamagedItem:
                     continue  # already reported
                 self._sums[region] = amounts.total_wide([self._sums[region], change])
+                self._balances[region].move(legs)
 
     def _take_foreign(
         self, sort_key: str, shown: Mapping[str, Item | None]
@@ -201,7 +222,8 @@ def _differing(entries: Mapping[str, Entry]) -> Iterator[str]:
     compared = [attribute.name for attribute in fields(Entry) if attribute.compare]
     for name in (*compared, "parts"):
         values = {region: getattr(entry, name) for region, entry in entries.items()}
-        if len(set(values.values())) > 1:
+        first, *others = values.values()
+        if any(value != first for value in others):
             shown = ", ".join(f"{region} {_text(value)}" for region, value in values.items())
             yield f"{name}: {shown}"
 
@@ -223,7 +245,8 @@ def _check(sort_key: str, item: Item | None) -> None:
     if item is None:
         return
     if sort_key.startswith(keys.NET_PREFIX):
-        net_of(item)
+        if said := books.unbalanced(books.accounts_of(net_of(item))):
+            raise damaged(item, f"the balances of each asset must sum to 0, got {said}")
     elif sort_key.startswith(SUM_PREFIX):
         sum_of(item)
     elif ids.parse(sort_key) is not None:

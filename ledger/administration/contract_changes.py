@@ -26,7 +26,7 @@ from ledger.settings.fields import parse_duration
 from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.connections import open_store, open_stores
 
-_LISTS = frozenset({"unmerged", "combine", "archive", "index"})
+_LISTS = frozenset({"unmerged", "combine", "archive", "index", "books"})
 """Terms that are lists, given separated by commas."""
 _RULES = {
     "periods": "usage/*=hours:72,days:62,months:120,zone:Europe/Berlin",
@@ -212,7 +212,7 @@ def refined(
     """Return the terms of a contract with one value changed.
 
     `value` is a duration, a region (home), regions, patterns or URLs separated by commas (regions,
-    unmerged, combine, archive, index), PATTERN=COUNT (shards), dated `since`, or
+    unmerged, combine, archive, index, books), PATTERN=COUNT (shards), dated `since`, or
     PATTERN=NAME:VALUE,... (periods, budgets), each with a default; `PATTERN=` takes a rule of
     periods back.
 
@@ -248,6 +248,11 @@ def refined(
     reach = {region: settings.reach(region) for region in changed.regions}
     checked = Settings(table=settings.table, regions=reach, **values).terms
     _check_spans(terms, checked)
+    if missing := [pattern for pattern in terms.books if pattern not in checked.books]:
+        raise StateConflict(
+            f"books keep the pattern {missing[0]!r}, which has transfers for good: name all of"
+            f" {', '.join(terms.books)}, and more"
+        )
     return checked
 
 
@@ -289,6 +294,11 @@ def _check_spans(terms: Terms, wanted: Terms) -> None:
     """
     for pattern, rule in terms.budgets.items():
         new = wanted.budgets[pattern]
+        if rule.credits and not new.credits:
+            raise StateConflict(
+                f"budgets keep the credits of {pattern!r}: some may not be taken in yet, and"
+                " amounts are checked by them"
+            )
         for name in ("window", "rolling", "zone"):
             old, other = getattr(rule, name), getattr(new, name)
             if old != other and (name != "zone" or rule.window in {"day", "month"}):

@@ -23,9 +23,11 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 
 from ledger.administration.warm_throughput import NEW_TABLE_WRITES
+from ledger.core.books import ACCOUNTS_BYTES_A_FOLD, ACCOUNTS_BYTES_OPEN, LEGS_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.hints import SPANS_PER_SETTLE
 from ledger.core.parts import PARTS_MAX
@@ -50,6 +52,12 @@ PERIOD_BYTES = 5_000
 ENTRY_BYTES = 110
 PART_BYTES = 6
 """Bytes of a change in an entry of several: an amount of four or five digits and a space."""
+TRANSFER_BYTES, LEG_BYTES = 92, 19
+"""Bytes of a transfer without its legs, and of a leg whose account has some ten characters."""
+ACCOUNT_BYTES = 7.6
+"""Bytes of an account in a net, packed, with names such as `customer/000123`; random ones: 27."""
+TRANSFER_SECONDS, ACCOUNT_SECONDS = 8.1e-6, 5.6e-6
+"""Core seconds to add up a transfer, and to unpack and pack an account at a fold."""
 NET_BYTES, ID_BYTES = 250, 16
 UNIT_BYTES, READ_UNIT_BYTES = 1_024, 4_096
 BUSY_SHARE = 0.7
@@ -85,7 +93,8 @@ class Workload:
     """Changes and uncached totals a second in all regions together, and the counters that change.
 
     An entry holds `combined` changes on average (`combine`); with `periods` every net keeps sums by
-    hour, day and month.
+    hour, day and month. With `legs` the changes are transfers of so many, and the counters are
+    books, each with `accounts` that have a balance.
     """
 
     changes: float
@@ -95,6 +104,8 @@ class Workload:
     totals: float = 0.0
     combined: float = 1.0
     periods: bool = False
+    legs: int = 0
+    accounts: int = 0
 
     @property
     def entries(self) -> float:
@@ -104,7 +115,24 @@ class Workload:
     @property
     def entry_bytes(self) -> float:
         """Bytes of an entry: the only change of one is its sum."""
+        if self.legs:
+            return TRANSFER_BYTES + LEG_BYTES * self.legs
         return ENTRY_BYTES + (PART_BYTES * self.combined if self.combined > 1 else 0.0)
+
+    @property
+    def entry_units(self) -> float:
+        """Write units of an entry and of its delete."""
+        return 2.0 * ceil(self.entry_bytes / UNIT_BYTES) if self.legs else 2.0
+
+    @property
+    def accounts_bytes(self) -> float:
+        """Bytes of the accounts in a net; 0 without books."""
+        return ACCOUNT_BYTES * self.accounts
+
+    @property
+    def net_bytes(self) -> float:
+        """Bytes of a net without the ids that it names."""
+        return NET_BYTES + (PERIOD_BYTES if self.periods else 0) + self.accounts_bytes
 
     def check(self) -> None:
         """Raise `InvalidInput` if a number is out of its range."""
@@ -115,9 +143,13 @@ class Workload:
             ("changes of an entry", self.combined, 1.0, PARTS_MAX),
             ("counters", self.counters, 1, _MOST),
             ("regions", self.regions, 1, _MOST),
+            ("legs of a transfer", self.legs, 2 if self.legs or self.accounts else 0, LEGS_MAX),
+            ("accounts of a book", self.accounts, 2 if self.legs else 0, _MOST),
         ):
             if not least <= value <= most:
                 raise InvalidInput(f"{name} must be from {least:g} to {most:g}, got {value:g}")
+        if self.legs and (self.combined > 1 or self.periods):
+            raise InvalidInput("transfers share no items, and books have no sums by period")
 
     def groups(self) -> Iterator[tuple[int, float]]:
         """Yield how many counters get which rate of entries a second each, the hottest first."""
@@ -185,35 +217,44 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
     workload.check()
     prices = prices or Prices()
     groups = list(workload.groups())
-    folds = sum(count * rate / _fold_of(rate, settings) for count, rate in groups if rate)
-    net_bytes = NET_BYTES + (PERIOD_BYTES if workload.periods else 0)
+    net_bytes, accounts_bytes = workload.net_bytes, workload.accounts_bytes
+    of_rate = partial(_fold_of, settings=settings, accounts_bytes=accounts_bytes)
+    folds = sum(count * rate / of_rate(rate) for count, rate in groups if rate)
     fold_units = sum(
-        count * rate / _fold_of(rate, settings) * _fold_units(_fold_of(rate, settings), net_bytes)
+        count * rate / of_rate(rate) * _fold_units(of_rate(rate), net_bytes)
         for count, rate in groups
         if rate
     )
     changes, entries, entry_bytes = workload.changes, workload.entries, workload.entry_bytes
     hint_every = settings.compactor.hint_every
     hints = 2 * min(entries / hint_every, 100.0) if hint_every else 0.0
-    write_units = 2 * entries + fold_units + hints
+    write_units = workload.entry_units * entries + fold_units + hints
     hottest = groups[0][1]
-    a_shard = SHARD_SHARE * PARTITION_WRITES / _units_of(hottest, settings, net_bytes)
+    a_change = workload.entry_units + _fold_units(of_rate(hottest), net_bytes) / of_rate(hottest)
+    a_shard = SHARD_SHARE * PARTITION_WRITES / a_change
     a_merge = settings.compactor.fold_max / PASS_SECONDS
     rate_of_shard = min(a_shard, a_merge)
     shards = max(1, ceil(hottest / rate_of_shard))
     waits = settings.settle * (1 + 1 / SPANS_PER_SETTLE)
     waiting = entries * waits
-    total_units = shards * max(1.0, ceil(hottest / shards * waits * entry_bytes / READ_UNIT_BYTES))
+    read_bytes = hottest / shards * waits * entry_bytes + accounts_bytes
+    total_units = shards * max(1.0, ceil(read_bytes / READ_UNIT_BYTES))
     mean_total = sum(
-        count * rate / entries * max(1.0, rate * waits * entry_bytes / READ_UNIT_BYTES)
+        count
+        * rate
+        / entries
+        * max(1.0, (rate * waits * entry_bytes + accounts_bytes) / READ_UNIT_BYTES)
         for count, rate in groups
         if entries
     )
-    merging_reads = entries * entry_bytes / READ_UNIT_BYTES + folds * 2
+    net_units = 1 + ceil(accounts_bytes / READ_UNIT_BYTES)
+    merging_reads = entries * entry_bytes / READ_UNIT_BYTES + folds * 2 * net_units
     read_units = merging_reads + workload.totals / workload.regions * mean_total
     reading = READ_SHARE * ENTRY_SECONDS / MEASURED_REGIONS * workload.regions
     entry_seconds = (1 - READ_SHARE) * ENTRY_SECONDS + reading
-    cores = entries * entry_seconds + folds * FOLD_SECONDS
+    entry_seconds += TRANSFER_SECONDS * workload.regions if workload.legs else 0.0
+    fold_seconds = FOLD_SECONDS + ACCOUNT_SECONDS * workload.accounts
+    cores = entries * entry_seconds + folds * fold_seconds
     processes = max(1, ceil(cores / BUSY_SHARE))
     month = MONTH_HOURS * 3_600 * workload.regions / 1e6
     return Estimate(
@@ -234,12 +275,20 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
         write_dollars=write_units * month * prices.write_million,
         read_dollars=read_units * month * prices.read_million,
         compactor_dollars=processes * MONTH_HOURS * prices.core_hour,
-        limits=_limits(write_units, shards, processes),
+        limits=_limits(write_units, shards, processes, accounts_bytes),
     )
 
 
-def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...]:
+def _limits(
+    write_units: float, shards: int, processes: int, accounts_bytes: float
+) -> tuple[Limit, ...]:
     """Return the limits, the nearest first."""
+    of_book = Limit(
+        name="bytes of the accounts of a book",
+        used=accounts_bytes,
+        limit=ACCOUNTS_BYTES_OPEN,
+        advice="divide the book, by tenant or month of opening, with clearing accounts between",
+    )
     found = (
         Limit(
             name="write units a second of a new table",
@@ -268,29 +317,26 @@ def _limits(write_units: float, shards: int, processes: int) -> tuple[Limit, ...
             " tables",
         ),
     )
-    return tuple(sorted(found, key=lambda one: -one.share))
+    limits = [*found, of_book] if accounts_bytes else found
+    return tuple(sorted(limits, key=lambda one: -one.share))
 
 
-def _fold_of(rate: float, settings: Settings) -> float:
+def _fold_of(rate: float, settings: Settings, accounts_bytes: float = 0.0) -> float:
     """Return how many entries a fold of a counter takes at this rate of changes."""
     compactor = settings.compactor
+    of_size = min(accounts_bytes // ACCOUNTS_BYTES_A_FOLD, compactor.fold_max)
+    least = max(compactor.fold_min, of_size)
     in_time = rate * max(compactor.fold_age, settings.settle)
-    if in_time < compactor.fold_min:
+    if in_time < least:
         return max(1.0, in_time)
     span = rate * settings.settle / SPANS_PER_SETTLE
-    return min(max(span, compactor.fold_min), compactor.fold_max)
+    return min(max(span, least), compactor.fold_max)
 
 
-def _fold_units(entries: float, net_bytes: int) -> float:
+def _fold_units(entries: float, net_bytes: float) -> float:
     """Return the write units of a fold, and of the one that forgets its ids."""
     forgetting = ceil(net_bytes / UNIT_BYTES)
     return ceil((net_bytes + ID_BYTES * entries) / UNIT_BYTES) + float(forgetting)
-
-
-def _units_of(rate: float, settings: Settings, net_bytes: int) -> float:
-    """Return the write units of an entry of a counter at this rate, in one region."""
-    entries = _fold_of(rate, settings)
-    return 2 + _fold_units(entries, net_bytes) / entries
 
 
 def _groups(counters: int) -> Iterator[tuple[int, float]]:
@@ -307,6 +353,9 @@ COMBINED = 10.0
 """Changes per entry in the alternative that combines."""
 TRANSACTION_UNITS = 3.03
 """Write units of a change whose entry the merging transaction deletes (`bench --cases life`)."""
+TOGETHER_UNITS = 3.02
+"""Write units of a change by `record_together`: two to put it, one to delete it, and its part of
+large folds."""
 KEPT_DAYS = 30
 
 
@@ -332,7 +381,20 @@ def estimate_alternatives(
     workload.check()
     if not workload.changes:
         return ()
+    if workload.legs:
+        return (_of_counters(workload, prices),)
     return (*_choices(workload, settings, prices), *_others(workload, prices))
+
+
+def _of_counters(workload: Workload, prices: Prices) -> Alternative:
+    """Return transfers as changes of a counter for each account, in a transaction."""
+    units = TOGETHER_UNITS * workload.legs
+    return Alternative(
+        name="a counter for each account, `record_together`",
+        units_per_change=units,
+        month_dollars=_dollars(workload, prices, units=units, reads=1.0),
+        means="other regions show half of a transfer while it replicates",
+    )
 
 
 def _choices(workload: Workload, settings: Settings, prices: Prices) -> tuple[Alternative, ...]:

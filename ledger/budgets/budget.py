@@ -11,10 +11,12 @@ from typing import Literal, overload
 from ledger.budgets import hold_rules
 from ledger.budgets.budget_state import BudgetState, explain_budget
 from ledger.budgets.components import BudgetComponents
+from ledger.budgets.creditor import CreditRequest
 from ledger.budgets.hold_calls import expiry_of
 from ledger.budgets.limit_change import LimitChange
 from ledger.budgets.memory_hold import LightHold
 from ledger.budgets.spend_request import (
+    Credited,
     Granted,
     Refused,
     SpendOutcome,
@@ -353,6 +355,37 @@ class Budget(Budgets):
         """
         async with _renewed(self._parts, timeout) as parts:
             return await parts.administrator.create(self.name, limit, raise_id=id, weights=weights)
+
+    async def credit(
+        self,
+        amount: int | Decimal,
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        note: str | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Credited:
+        """Give the budget an amount above 0, in any region; the entry is then durable here.
+
+        It counts in the total at once. It can be spent once every region of the contract shows it,
+        a second or so later; while a region cannot be read, once that is back or given up. `wait`
+        is for how many seconds this is waited for. With a `key` (see `Ledger.record`) a repeat
+        credits nothing more. `timeout` bounds the whole call, in seconds.
+
+        Whatever regions, processes and retries do, and also where a region is lost with the credit,
+        no more is ever spent than the limit and what was credited.
+
+        Raises:
+            InvalidInput: the budget's pattern has no `credits:on`, or a value breaks a rule.
+            And as `spend`, with nothing credited.
+        """
+        asked = CreditRequest(
+            budget=self.name, amount=amount, note=note, key=key, at=at, wait=checked_wait(wait)
+        )
+        parts, end = self._parts(), deadline_of(timeout)
+        await bounded(end, parts.settings.renew(), not_sent)
+        return await parts.creditor.credit(asked, end=end)
 
     async def raise_limit(
         self,

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ledger.core.budget_rules import BUCKETS, WINDOW_MARK, BudgetRule
 from ledger.core.contract import Terms, matches_any
-from ledger.core.errors import BudgetMissing, InvalidCounter, InvalidEntry
+from ledger.core.errors import BudgetMissing, InvalidCounter, InvalidEntry, InvalidInput
 from ledger.core.ids import EPOCH
 from ledger.core.keys import checked_new_counter
 from ledger.core.periods import zone_of
@@ -52,7 +52,13 @@ def rule_of(terms: Terms, budget: str) -> BudgetRule:
 
     Raises:
         BudgetMissing: no pattern of the contract has its counter.
+        InvalidInput: it is a book.
     """
+    if terms.is_book(budget):
+        raise InvalidInput(
+            f"{budget!r} is a book, by a pattern of `books` in the table's contract: it has no"
+            " budget"
+        )
     rule = terms.budget_of(budget)
     if rule is None and matches_any(budget, terms.budgets_coming):
         raise BudgetMissing(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from anyio.abc import TaskGroup
 
 from ledger.budgets.administrator import BudgetAdministrator
+from ledger.budgets.creditor import Creditor
 from ledger.budgets.hold_calls import HoldCalls
 from ledger.budgets.holdings import Holdings
 from ledger.budgets.limit_changer import LimitChanger
@@ -25,6 +26,7 @@ class BudgetComponents:
 
     spender: Spender
     holdings: Holdings
+    creditor: Creditor
     holds: HoldCalls
     administrator: BudgetAdministrator
     changer: LimitChanger
@@ -44,9 +46,12 @@ class BudgetComponents:
         changer = LimitChanger(asked)
         holdings = Holdings(access, tasks=tasks, go_on=changer.go_on)
         spender = Spender(access, writer, holdings=holdings, hints=hints, late=late)
+        creditor = Creditor(access, writer, holdings=holdings, hints=hints, late=late)
         holds = HoldCalls(asked, at_hand=holdings.at_hand)
         administrator = BudgetAdministrator(asked)
-        return BudgetComponents(spender, holdings, holds, administrator, changer, access.settings)
+        return BudgetComponents(
+            spender, holdings, creditor, holds, administrator, changer, access.settings
+        )
 
 
 def _within_calls(access: RegionAccess) -> RegionAccess:

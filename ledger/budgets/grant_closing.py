@@ -20,6 +20,7 @@ from functools import partial
 
 from ledger.budgets.calendar import window_in
 from ledger.budgets.control import ControlStore, time_in
+from ledger.budgets.credit_rules import is_credit, may_have_twin
 from ledger.budgets.fail_open import ENTRIES_MAX, FailOpenCharge, charge_let_through, item_to_charge
 from ledger.budgets.hold_rules import HoldResolution, apart_writes, charge_apart, expire
 from ledger.budgets.lost_stake import is_minted_again
@@ -118,7 +119,8 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
 
     `shown` is its item as its region answered just now: by that it is found which are over. Where
     regions show the entries of a grant differently it waits, or one region cannot be read; but of
-    more than `spends.WAITING_MAX` such the oldest are closed by what their own region shows.
+    more than `spends.WAITING_MAX` such the oldest are closed by what their own region shows. Those
+    of credits always wait, also while a copy may arrive from a region that is gone.
 
     Raises:
         DamagedItem: the item, or what an entry says of its grants, cannot be read.
@@ -140,12 +142,15 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
         return Reclaimed(rights)
     names = {version: GrantName(rights.holder, version, counter) for version in over}
     seen = await _spends(regions, counter, region, over, frozenset(names.values()))
+    arriving = _may_have_twins(regions, region, names, seen)
     agreed = {
         version
-        for version in over
+        for version in over.keys() - arriving
         if len(seen) == len(regions.stores) and agree(names[version], seen)
     }
-    unagreed = to_close_unagreed(over.keys() - agreed)
+    # What was credited would never be free: that waits, however many there are.
+    waiting = {version for version in over.keys() - agreed if over[version].amount}
+    unagreed = to_close_unagreed(waiting)
     closings: list[Closing] = []
     after = rights
     for version in sorted({*agreed, *unagreed}):
@@ -164,6 +169,21 @@ async def close_over(regions: RegionViews, counter: str, shown: Rights) -> Recla
     if not isinstance(outcome, Applied):
         return Reclaimed(None, waiting=len(over))
     return Reclaimed(after, tuple(closings), len(over) - len(closings))
+
+
+def _may_have_twins(
+    regions: RegionViews,
+    region: str,
+    names: Mapping[int, GrantName],
+    seen: Mapping[str, Sequence[SpendRecord]],
+) -> set[int]:
+    """Return the grants of credits of which copies may still arrive from a region that is gone."""
+    now = regions.time(region).least
+    credited = [spend for spends in seen.values() for spend in spends if is_credit(spend)]
+    held_up = [spend for spend in credited if may_have_twin(spend.id, regions.terms, now)]
+    return {
+        version for version, name in names.items() if any(name in spend.grants for spend in held_up)
+    }
 
 
 def is_own_open(regions: RegionViews, region: str, spend: SpendRecord) -> bool:

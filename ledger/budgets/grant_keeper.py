@@ -25,6 +25,7 @@ from ledger.budgets import rights_plan
 from ledger.budgets.amount_rules import checked_amount
 from ledger.budgets.balance import PERIOD_SECONDS, elsewhere, transfers
 from ledger.budgets.calendar import Window, whole_seconds
+from ledger.budgets.credit_rules import highest_of
 from ledger.budgets.grant_allowance import (
     IDLE_SECONDS,
     REFUSAL_SECONDS,
@@ -387,7 +388,9 @@ class GrantKeeper:
         limit = await self._items.limit(self.window, shown)
         if limit is None:
             raise missing(self.window.budget, self._access.store.region)
-        self.limit = rights_plan.highest_limit(limit.newest.limit, shown.items.values())
+        highest = rights_plan.highest_limit(limit.newest.limit, shown.items.values())
+        rule = self._access.settings.current.terms.budget_of(self.window.budget)
+        self.limit = highest_of(rule, highest)
         self.is_announced = limit.announced is not None
         return limit
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from ledger.budgets import balance, hold_rules
 from ledger.budgets.calendar import whole_seconds, window_in
+from ledger.budgets.credit_rules import highest_of
 from ledger.budgets.grant_allowance import AtHand
 from ledger.budgets.hold_rules import HoldResolution
 from ledger.budgets.region_access import RegionAccess
@@ -195,7 +196,8 @@ class HoldCalls:
         window = window_in(counter, self._access.settings.current.terms)
         limit = shown.limit if window is None else await control.limit(window, shown)
         known = Decimal(0) if limit is None else limit.newest.limit
-        return highest_limit(known, shown.items.values())
+        rule = self._access.settings.current.terms.budget_of(counter)
+        return highest_of(rule, highest_limit(known, shown.items.values()))
 
     async def known(self, entry: Entry) -> Entry:
         """Return an entry of which only counter and id may be known, as its region shows it.

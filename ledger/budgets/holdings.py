@@ -1,9 +1,9 @@
 """`Holdings`: what one process holds of budgets in one region, and the task that looks after it.
 
-The process holds grants, each by a keeper; amounts that it keeps aside in memory; and entries that
-it let through, until they are charged. While it holds any of these, one task renews the grants
-and closes them, gives back what has expired, charges what was let through, and goes on with steps
-of limits that are announced.
+The process holds grants, each by a keeper, those of credits, too; amounts that it keeps aside in
+memory; and entries that it let through, until they are charged. While it holds any of these, one
+task renews the grants and closes them, takes in what was credited, gives back what has expired,
+charges what was let through, and goes on with steps of limits that are announced.
 """
 
 import logging
@@ -16,6 +16,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.budgets.calendar import Window
+from ledger.budgets.credit_grants import WaitingCredit
+from ledger.budgets.credit_keeper import CreditKeeper
 from ledger.budgets.fail_open import FailOpen, FailOpenSpend
 from ledger.budgets.grant_allowance import AtHand
 from ledger.budgets.grant_keeper import GrantKeeper
@@ -60,6 +62,7 @@ class Holdings:
         self._fetcher = RightsFetcher(access)
         self._let_through = FailOpen(access, noted=self._note_charged)
         self._keepers: dict[tuple[str, str], GrantKeeper] = {}
+        self._credits: dict[tuple[str, str], CreditKeeper] = {}
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """Of the items of budgets that keepers here would race for."""
         self._light: set[LightHold] = set()
@@ -91,6 +94,27 @@ class Holdings:
             self._keepers[key] = keeper
             self._tend_later()
         return keeper
+
+    def credit_keeper(self, window: Window, counter: str) -> CreditKeeper:
+        """Return the keeper of a budget's credits, for entries of a counter.
+
+        Raises:
+            NotSent: the process is closing its grants.
+        """
+        if self.is_closed:
+            raise not_sent()
+        keeper = self._credits.get((window.counter, counter))
+        if keeper is None:
+            lock = self._locks.setdefault(window.counter, anyio.Lock())
+            keeper = CreditKeeper(window, counter, self._access, lock=lock)
+            self._credits[window.counter, counter] = keeper
+            self._tend_later()
+        return keeper
+
+    def credits_waiting(self, budget: str) -> list[WaitingCredit]:
+        """Return what this process credited to a budget, and is not taken in yet."""
+        keepers = [keeper for keeper in self._credits.values() if keeper.budget == budget]
+        return [credit for keeper in keepers for credit in keeper.waiting]
 
     def keep_on(self, hold: LightHold) -> None:
         """Look after an amount that is kept aside: give it back once it expires, or at the end."""
@@ -134,14 +158,16 @@ class Holdings:
         """Look after the grants as long as there are any; of failures in a row one is told."""
         failing: set[tuple[str, ...]] = set()
         try:
-            while (self._keepers or self._let_through) and not self.is_closed:
+            while (self._keepers or self._credits or self._let_through) and not self.is_closed:
                 await self._clock.sleep(TEND_SECONDS)
                 self._expire()
                 if self._let_through:
                     what = "what was let through is charged later"
                     await self._tried((), what, failing, self._let_through.charge)
+                await self._tend_credits(failing)
                 grants = sum(keeper.open_grants for keeper in self._keepers.values())
-                self._metrics.budget_holds(self._region, grants)
+                of_credits = sum(keeper.open_grants for keeper in self._credits.values())
+                self._metrics.budget_holds(self._region, grants + of_credits)
                 for key, keeper in list(self._keepers.items()):
                     if keeper.is_idle:
                         self._keepers.pop(key, None)  # or all were, by `close`
@@ -152,6 +178,21 @@ class Holdings:
                     )
         finally:
             self._is_tending = False
+
+    async def _tend_credits(self, failing: set[tuple[str, ...]]) -> None:
+        """Take in what was credited, once every region shows it."""
+        if not self._credits:
+            return
+        for key, keeper in list(self._credits.items()):
+            if keeper.is_idle:
+                self._credits.pop(key, None)
+                continue
+            what = f"credits of budget {keeper.budget!r}"
+            await self._tried((*key, "credits"), what, failing, keeper.tend)
+        waiting = [credit for keeper in self._credits.values() for credit in keeper.waiting]
+        oldest = min((credit.since for credit in waiting), default=self._clock.monotonic())
+        age = self._clock.monotonic() - oldest
+        self._metrics.budget_credits_wait(self._region, len(waiting), age)
 
     async def _tried(
         self,
@@ -195,12 +236,14 @@ class Holdings:
         for hold in list(self._light):
             self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
+        credits_, self._credits = list(self._credits.values()), {}
         with anyio.move_on_after(CLOSE_SECONDS):
             # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
             announced = {keeper.window.budget: None for keeper in keepers if keeper.is_announced}
             ends: list[tuple[str, Callable[[], Awaitable[object]]]] = [
                 ("what was let through", self._let_through.charge),
                 *((f"budget {keeper.budget!r}", keeper.give_up) for keeper in keepers),
+                *((f"credits of {keeper.budget!r}", keeper.give_up) for keeper in credits_),
                 *((f"the limit of {name!r}", partial(self.go_on, name)) for name in announced),
             ]
             for what, end in ends:

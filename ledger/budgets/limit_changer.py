@@ -23,7 +23,6 @@ from ledger.budgets import (
     grant_allowance,
     half_applied_changes,
     limit_windows,
-    reclaim,
     rights_plan,
 )
 from ledger.budgets.amount_rules import GROWTH_DIGITS, checked_amount, fits
@@ -40,6 +39,7 @@ from ledger.budgets.limit_steps import (
 )
 from ledger.budgets.limit_target import LimitTarget
 from ledger.budgets.limit_windows import BudgetLimit, limit_write
+from ledger.budgets.lost_stake import arrived_seconds
 from ledger.budgets.raise_ids import checked_id, is_made, remember_raise
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.rights import Rights, write_of
@@ -270,7 +270,7 @@ class LimitChanger:
     def _may_arrive(place: LimitTarget) -> bool:
         """Return whether what the region that was lost last has written may still arrive."""
         given_up_at = place.terms.given_up_at
-        wait = reclaim.arrived_seconds(place.terms)
+        wait = arrived_seconds(place.terms)
         return given_up_at is not None and place.time.least <= given_up_at.timestamp() + wait
 
     def _check_weights(self, weights: Mapping[str, int] | None) -> None:

@@ -31,9 +31,20 @@ from ledger.budgets.rights import Holder, Rights, added, following
 from ledger.budgets.rolling_limits import LASTING, lasting
 from ledger.budgets.spend_record import SpendRecord
 from ledger.core import amounts
+from ledger.core.contract import Terms
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 
+ARRIVED_SECONDS = 86_400.0
+"""How long what a lost region wrote may still arrive, after the region was given up."""
 _ZERO = Decimal(0)
+
+
+def arrived_seconds(terms: Terms) -> float:
+    """Return how long after the time that the contract has of a loss nothing arrives any more.
+
+    That time is of the clock of the machine that wrote it, which may have been behind.
+    """
+    return ARRIVED_SECONDS + terms.longest("clock_skew")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
+from ledger.budgets import credit_rules
 from ledger.budgets.calendar import window_in
 from ledger.budgets.grant_closing import RegionViews, all_spends
 from ledger.budgets.lost_stake import (
     LostStake,
+    arrived_seconds,
     check_resolved_alike,
     cut_off_all,
     debt_of,
@@ -39,22 +41,12 @@ from ledger.runtime.tasks import run_requests
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Put
 
-ARRIVED_SECONDS = 86_400.0
-"""How long what a lost region wrote may still arrive, after the region was given up."""
 TRIES_MAX = 8
 """How often an item is read and written again that its region writes at the same time."""
 Shown = Mapping[str, Mapping[Holder, Rights]]
 """What each region shows of a budget."""
 Spends = Mapping[str, Sequence[SpendRecord]]
 """Entries of grants by holders that are over, by the budget that the grants are of."""
-
-
-def arrived_seconds(terms: Terms) -> float:
-    """Return how long after the time that the contract has of a loss nothing arrives any more.
-
-    That time is of the clock of the machine that wrote it, which may have been behind.
-    """
-    return ARRIVED_SECONDS + terms.longest("clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +117,11 @@ async def reclaim_lost(
     if not holders:
         return {}
     check_resolved_alike(holders, entries, counter)
+    if credit := credit_rules.unagreed(holders, entries, counter, regions=len(regions.stores)):
+        raise ContractChangeRefused(
+            f"credit {credit} of budget {counter!r} is not shown alike by every region:"
+            " `compactor run --once --search` brings what has arrived to all, then run this again"
+        )
     own = _own(regions, shown)
     home = holder_in(regions.terms.home, regions.terms)
     if home not in {item.holder for item in own}:

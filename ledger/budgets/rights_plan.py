@@ -106,15 +106,17 @@ def take(
 
     Times are in whole seconds since 1970, of the region's own `Date`: `since` rounded down, as is
     `expires`. No answer to the write: read again, and `granted_to` tells whether it was made.
-    `counter` is of a grant of a bundle: whose entries will name it.
+    `counter` is of a grant of a bundle: whose entries will name it. An amount of 0 is that of a
+    credit grant (`credit_rules`), which is there to be had whatever is available.
 
     Raises:
-        InvalidInput: the amount is not above 0, or it expires before it begins.
+        InvalidInput: the amount is below 0, or it expires before it begins.
     """
-    _check_positive(amount)
+    if amount < 0:
+        raise InvalidInput(f"a grant has 0 or more, got {amounts.to_text(amount)}")
     if expires <= since:
         raise InvalidInput(f"a grant must expire after it begins ({since}), got {expires}")
-    if rights.available < amount:
+    if amount and rights.available < amount:
         return TooFewRights(rights.available)
     if len(rights.grants) >= GRANTS_MAX:
         return Crowded(len(rights.grants))
@@ -174,7 +176,8 @@ def top_up(
             f"a grant goes on with 0 or more until {grant.expires} or later, got"
             f" {amounts.to_text(amount)} until {expires}"
         )
-    if rights.available < amount:
+    is_of_credits = not (amount or grant.amount)  # it goes on whatever is owed
+    if rights.available < amount and not is_of_credits:
         return TooFewRights(rights.available)
     grown = replace(grant, amount=amounts.total((grant.amount, amount)), expires=expires)
     return replace(rights, version=rights.version + 1, grants={**rights.grants, version: grown})

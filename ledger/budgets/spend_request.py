@@ -124,6 +124,18 @@ class Granted:
     entry: Entry
 
 
+@dataclass(frozen=True, slots=True)
+class Credited:
+    """The credit is durable here; `entry.repeated` if an earlier call had made it.
+
+    It counts in the total at once. `is_spendable` once every region shows it, and the region that
+    it was made in has taken it into its rights; as far as this process knows.
+    """
+
+    entry: Entry
+    is_spendable: bool
+
+
 CROWDED = f"{GRANTS_MAX} grants of this region are open, and one has to be closed first"
 
 

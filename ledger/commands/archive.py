@@ -93,7 +93,8 @@ def erase(
 ) -> None:
     """Erase the notes of entries, in every place; digests and chain stay whole.
 
-    If a bucket keeps versions, delete the former versions of the objects, too.
+    Metadata and legs of transfers stay: no chain holds without them. If a bucket keeps versions,
+    delete the former versions of the objects, too.
     """
 
     async def call() -> int:

@@ -14,7 +14,7 @@ import typer
 from ledger.budgets.budget import Budgets, Hold
 from ledger.budgets.budget_state import BudgetState, explain_budget
 from ledger.budgets.limit_change import LimitChange
-from ledger.budgets.spend_request import CROWDED, Granted, Refused
+from ledger.budgets.spend_request import CROWDED, Credited, Granted, Refused
 from ledger.commands.budget_recovery import AnyCounter, reclaim, recount
 from ledger.commands.options import amount_of, iso_time
 from ledger.commands.record import with_outcome
@@ -242,6 +242,48 @@ def spend(
         return await _told(options.budgets(table, counter).spend(asked, **arguments))
 
     _say_outcome(_run(common, call), "spent", as_json=common.as_json)
+
+
+@app.command()
+@spread_options
+def credit(
+    counter: Counter,
+    amount: Amount,
+    *,
+    note: Annotated[str | None, typer.Option(help="Free text, kept with the entry.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Key of your own, part of the entry's id; with --at, unless a UUIDv7."),
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
+    wait: Annotated[
+        str, typer.Option(help="How long it is waited for that it can be spent.")
+    ] = "10s",
+    common: RegionOptions,
+) -> None:
+    """Give a budget an amount: a delivery, a top-up, a return.
+
+    It can be spent once every region shows it. If that takes longer than --wait, a pass of the
+    compactor sees to it, in some 20 min. With --key and --at, repeating the command credits nothing
+    more.
+
+    The counter must match a pattern of the contract: `ledger table set budgets PATTERN=credits:on`.
+    """
+    asked, moment, seconds = amount_of(amount), iso_time("--at", at), _seconds("--wait", wait)
+
+    async def call(table: Table) -> Credited:
+        budget = table.budget(counter)
+        return await _told(budget.credit(asked, note=note, key=key, at=moment, wait=seconds))
+
+    done = _run(common, call)
+    entry = done.entry
+    if common.as_json:
+        said = {"repeated": entry.repeated, "is_spendable": done.is_spendable}
+        print_json([{**EntryModel.fields_of(entry), **said}])
+        return
+    again = ", by an earlier call" if entry.repeated else ""
+    later = "" if done.is_spendable else "; it can be spent once every region shows it"
+    say(f"{counter}: {amounts.to_text(entry.change)} credited as {entry.id}{again}{later}")
 
 
 @app.command()

@@ -112,7 +112,8 @@ def set_value(
     """Change a value of the contract, while everything goes on: announce, wait, in force.
 
     Takes 21 minutes by default: until no request signed under the old value can arrive. If
-    interrupted, run it again, from any machine.
+    interrupted, run it again, from any machine. Without an archive the books of `books` keep
+    balances, and no journal of merged transfers.
     """
     if resume + withdraw + bool(name) != 1 or bool(name) != bool(value):
         raise InvalidInput("give NAME and VALUE, or --resume, or --withdraw")
@@ -133,6 +134,12 @@ def set_value(
         say(f"interrupted: {anyio.run(left_behind, settings)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     _say(contract, as_json=as_json)
+    if name == "books" and not contract.terms.has_journals:
+        say(
+            "without an archive a book keeps balances, and no journal of its merged transfers:"
+            " `ledger table set archive URLS` keeps each from then on",
+            err=True,
+        )
 
 
 def _say(contract: Contract, *, as_json: bool) -> None:

@@ -43,6 +43,14 @@ class WorkloadOptions:
     periods: Annotated[
         bool, typer.Option("--periods", help="Every counter has sums by hour, day and month.")
     ] = False
+    legs: Annotated[
+        int,
+        typer.Option(help="Legs of a transfer: the counters are books then.", show_default="none"),
+    ] = 0
+    accounts: Annotated[
+        int,
+        typer.Option(help="With --legs: accounts with a balance in a book.", show_default="none"),
+    ] = 0
     regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None
 
     def workload(self, settings: Settings) -> Workload:

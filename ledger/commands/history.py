@@ -7,6 +7,7 @@ from typing import Annotated
 import anyio
 import typer
 
+from ledger.commands.entries import about_book, entry_fields, legs_text, metadata_text
 from ledger.commands.options import iso_time
 from ledger.commands.regions import RegionOptions
 from ledger.core import amounts
@@ -15,7 +16,6 @@ from ledger.core.ids import split, suffix_of
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
-from ledger.http.wire.schemas import EntryModel
 from ledger.reads.history import Bound
 from ledger.reads.total import Total
 from ledger.runtime.command_line import new_app
@@ -35,12 +35,14 @@ _COLUMNS: tuple[tuple[Column, Callable[[Entry], str]], ...] = (
     (Column("id", least=_TIME_CHARACTERS), lambda entry: entry.id),
     (number("change"), lambda entry: amounts.to_text(entry.change)),
     (number("combined of"), lambda entry: f"{entry.count:,}" if entry.count > 1 else ""),
+    (prose("legs"), lambda entry: legs_text(entry.legs)),
     (Column("region"), lambda entry: entry.region or ""),
     (
         Column("effective"),
         lambda entry: entry.effective.isoformat() if entry.effective else "",
     ),
     (prose("note"), lambda entry: entry.note or ""),
+    (prose("metadata"), lambda entry: metadata_text(entry.metadata)),
 )
 
 
@@ -87,12 +89,15 @@ def history(
 
     now, entries, more, is_archived = anyio.run(call)
     if common.as_json:
-        print_json(map(EntryModel.fields_of, entries))
+        print_json(map(entry_fields, entries))
         return
     if not now.is_known:
         say(f"{counter} in {now.region}: unknown, nothing is recorded of it")
         return
-    say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")
+    if now.accounts is None:
+        say(f"{counter} in {now.region}: total {amounts.to_text(now.value)}")
+    else:
+        say(about_book(counter, now.region))
     if now.merged and not is_archived:
         older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
         say(f"{older} merged into the net change")

@@ -70,6 +70,11 @@ COMMANDS = (
         "Make, show, change and spend from limits that hold across regions.",
     ),
     LazyCommand(
+        "book",
+        "ledger.commands.book",
+        "Make transfers between the accounts of a book, and show their balances.",
+    ),
+    LazyCommand(
         "serve",
         "ledger.commands.serve",
         "Serve the ledger of one region over HTTP, until SIGTERM.",

@@ -8,13 +8,13 @@ from typing import Annotated
 import anyio
 import typer
 
+from ledger.commands.entries import entry_fields, legs_text
 from ledger.commands.options import iso_date
 from ledger.commands.regions import HomeOptions
 from ledger.core import amounts
 from ledger.core.errors import StateConflict
 from ledger.core.keys import checked_counter
 from ledger.core.values import Entry
-from ledger.http.wire.schemas import EntryModel
 from ledger.runtime.command_line import new_app
 from ledger.runtime.command_options import spread_options
 from ledger.runtime.output import print_json, say
@@ -51,10 +51,11 @@ def reverse(
     call = partial(_reversed, note=note, effective=iso_date(effective))
     made = anyio.run(call, settings, place, named)
     if common.as_json:
-        print_json([EntryModel.fields_of(made)])
+        print_json([entry_fields(made)])
         return
+    moved = legs_text(made.legs) or amounts.to_text(made.change)
     say(
-        f"{made.counter}: {made.reverses} reversed by {amounts.to_text(made.change)}, recorded in"
+        f"{made.counter}: {made.reverses} reversed by {moved}, recorded in"
         f" {made.region} as {made.id}"
     )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
+from ledger.commands.entries import about_book
 from ledger.commands.options import iso_bound
 from ledger.commands.regions import Answers, Region, ask_each, region_of
 from ledger.core import amounts
@@ -107,6 +108,8 @@ def total(
         print_json(map(RegionTotalModel.fields_of, totals.found))
     elif totals.found:
         print_grid(totals_grid(totals.found))
+        for book in dict.fromkeys(one.counter for one in totals.found if one.accounts is not None):
+            say(about_book(book))
     _conclude(totals, counters, as_json=as_json)
 
 

@@ -168,6 +168,7 @@ async def _described(kept: ProgressItems, hook: Hook) -> dict[str, Any]:
         "url": hook.url,
         "on": hook.on,
         "counters": hook.counters,
+        "account": hook.account,
         "saved": None if position.saved is None else position.saved.isoformat(),
         "disabled": position.disabled,
         "dead": len([letter async for letter in kept.dead()]),

@@ -23,6 +23,8 @@ class BudgetRule:
     from for `late` after its end. With `rolling` the limit is that of any span of so many seconds.
     A grant lives for `grant_life`. While DynamoDB does not answer, spends are refused, or allowed
     and charged later (`on_outage`). A hold that is over is void, or settled as it is (`on_expiry`).
+    With `credits` it may be credited in any region, and its amounts are checked as of a limit of
+    10^22.
     """
 
     window: WindowName = "none"
@@ -32,6 +34,7 @@ class BudgetRule:
     on_outage: OnOutage = "refuse"
     on_expiry: OnExpiry = "void"
     rolling: float = 0.0
+    credits: bool = False
 
 
 def budget_in(counter: str) -> str:

@@ -101,7 +101,8 @@ class Terms:
     first pattern that matches applies; `archive` the places where entries are kept before they are
     deleted, each of them whole; `index` are patterns of counters that can be listed by prefix;
     `budgets` are the rules of those that have a limit, the first pattern that matches counts, and
-    none is ever taken back. `budgets_coming` are patterns of those that a pending change brings: no
+    none is ever taken back; `books` are patterns of counters that are books, and none of these is
+    taken back either. `budgets_coming` are patterns of those that a pending change brings: no
     process spends by them, and compactors go by them already. `either` are the old and the new
     terms of a pending change. `home`, `closed`, `announced`, `budgets_coming` and `either` are
     `NO_HOME`, empty and None in terms that are in force, except that `home` is then a region.
@@ -124,6 +125,7 @@ class Terms:
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
     budgets: Mapping[str, BudgetRule] = field(default_factory=dict)
+    books: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     given_up_at: datetime | None = None
     generation: int = 1
@@ -182,6 +184,20 @@ class Terms:
     def is_unmerged(self, counter: str) -> bool:
         """Return whether the entries of a counter are never merged."""
         return matches_any(counter, self.unmerged)
+
+    def is_book(self, counter: str) -> bool:
+        """Return whether a counter is a book: its entries are transfers."""
+        return matches_any(counter, self.books)
+
+    @property
+    def has_journals(self) -> bool:
+        """Whether merged transfers are kept: without an archive a book has balances alone."""
+        return bool(self.archive) or not self.books
+
+    def book_pattern_of(self, counter: str) -> str | None:
+        """Return the pattern of books that a counter matches first; None if there is none."""
+        found = (pattern for pattern in self.books if fnmatchcase(counter, pattern))
+        return next(found, None)
 
     def budget_of(self, counter: str) -> BudgetRule | None:
         """Return the rule of a counter's budget; None if no pattern has it."""

@@ -24,8 +24,8 @@ from ledger.core.periods import PeriodRule
 
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
-FORMAT = 1
-"""The newest format of a table's items that this release reads, and the one that it writes."""
+FORMAT = 2
+"""The newest format of a table's items that this release reads."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
@@ -95,6 +95,14 @@ class Contract:
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
         return (self.generation, self.revision) < (other.generation, other.revision)
+
+
+def format_of(*, has_books: bool, has_credits: bool) -> int:
+    """Return the lowest format that a table can have: releases that know a lower one refuse it.
+
+    They would fold the transfers of a book, and lose the legs; and close grants of credits early.
+    """
+    return FORMAT if has_books or has_credits else 1
 
 
 def newest_of(shown: Iterable[object]) -> Contract | None:
@@ -167,7 +175,8 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["archive"] = list(terms.archive)
     values["index"] = list(terms.index)
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
-    values["budgets"] = {pattern: asdict(rule) for pattern, rule in terms.budgets.items()}
+    values["books"] = list(terms.books)
+    values["budgets"] = {pattern: _budget(rule) for pattern, rule in terms.budgets.items()}
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -177,6 +186,14 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
         for pattern, steps in terms.shards.items()
     }
     return values
+
+
+def _budget(rule: BudgetRule) -> dict[str, Any]:
+    """Return the values of a rule; without `credits` those that older releases know, too.
+
+    One that does not know it refuses the table: it would close a grant of credits too early.
+    """
+    return {name: value for name, value in asdict(rule).items() if name != "credits" or value}
 
 
 def _to_json(terms: Terms) -> str:
@@ -213,6 +230,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         periods={str(pattern): PeriodRule(**rule) for pattern, rule in values["periods"].items()},
         archive=tuple(str(url) for url in values["archive"]),
         index=tuple(str(pattern) for pattern in values["index"]),
+        books=tuple(str(pattern) for pattern in values.get("books", ())),
         budgets={str(pattern): BudgetRule(**rule) for pattern, rule in values["budgets"].items()},
         given_up_at=_time(values["given_up_at"]),
         shards={

@@ -13,10 +13,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, books, ids, keys
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
 from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId, EntryIds
-from ledger.core.values import Entry, NetChange, Spending
+from ledger.core.values import Entry, Leg, NetChange, Spending
+from ledger.core.visible import is_visible
 
 AttributeValue = Mapping[str, Any]
 Item = Mapping[str, AttributeValue]
@@ -25,8 +26,11 @@ Key = tuple[str, str]
 ITEM_BYTES_MAX = 400 * 1024
 """DynamoDB's limit of one item, attribute names and values together."""
 NOTE_BYTES_MAX = ITEM_BYTES_MAX - 2 * 1024
-"""In UTF-8; all else in an entry of a change stays below 2 KB, whatever its counter and region."""
-ENTRY_ATTRIBUTES = ("change", "region", "note", "effective", "reverses", "count", "parts")
+"""In UTF-8; all else in an entry stays below 2 KB, but for its metadata, and a transfer's legs."""
+ENTRY_ATTRIBUTES = (
+    *("change", "region", "note", "effective", "reverses", "count", "parts"),
+    *("legs", "metadata"),
+)
 """Attributes that an entry can have besides its key. A net change and a sum have others, too."""
 GRANT, HOLD, RESOLVED, ADJUSTED, HELD = "grant", "hold", "resolved", "adjusted", "held"
 SPENDING_ATTRIBUTES = (GRANT, HOLD, RESOLVED, ADJUSTED, HELD)
@@ -36,8 +40,11 @@ FAULT = "~fault"
 """Never stored: in an item that was read, the reason why it is not trusted."""
 DIGEST_BYTES = 8
 """Length of the truncated SHA-256 over a net change's other attributes."""
-_ARCHIVE = b"\xff\xffarchive"
-"""Precedes the archive's part of a digest: no text is that long."""
+METADATA_NAMES_MAX = 20
+METADATA_BYTES_MAX = 2_048
+"""Of names and texts together, as UTF-8."""
+_ACCOUNTS, _ARCHIVE = b"\xff\xfeaccount", b"\xff\xffarchive"
+"""Precede parts of a digest: no text is that long."""
 
 
 def key_of(item: Item) -> Key:
@@ -82,6 +89,10 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
         item["parts"] = {"S": entry.parts}
     if entry.spending is not None:
         item.update(spending_attributes(entry.spending))
+    if entry.legs:
+        item["legs"] = books.legs_attribute(entry.legs)
+    if entry.metadata is not None:
+        item["metadata"] = {"M": {name: {"S": text} for name, text in entry.metadata.items()}}
     return item
 
 
@@ -98,7 +109,7 @@ def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
     return attributes
 
 
-def _spending_of(item: Item) -> Spending | None:
+def spending_of(item: Item) -> Spending | None:
     """Return what an entry's item says of budgets; None if nothing.
 
     Raises:
@@ -138,11 +149,68 @@ def entry_of(item: Item) -> Entry:
             count=count_of(item),
             shard=place[1] if place else 0,
             reverses=_text(item, "reverses"),
-            spending=_spending_of(item),
+            spending=spending_of(item),
             parts=_parts_of(item),
+            legs=books.legs_in(item["legs"]) if "legs" in item else (),
+            metadata=metadata_in(item.get("metadata")),
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None
+
+
+def legs_of(item: Item) -> tuple[Leg, ...]:
+    """Return the legs of a transfer; none of another entry.
+
+    Raises:
+        DamagedItem: they cannot be read, or do not sum to 0.
+    """
+    try:
+        return books.legs_in(item["legs"]) if "legs" in item else ()
+    except ValueError as error:
+        raise damaged(item, str(error)) from None
+
+
+def checked_metadata(metadata: object) -> dict[str, str]:
+    """Return what a caller names of an entry, in the order of the names.
+
+    Raises:
+        InvalidEntry: it is not up to 20 texts by name, of 2 KB together, or a name is empty or has
+            a character that cannot be seen.
+    """
+    if not isinstance(metadata, Mapping) or not 0 < len(metadata) <= METADATA_NAMES_MAX:
+        raise InvalidEntry(
+            f"metadata must be 1 to {METADATA_NAMES_MAX} texts by name, got {metadata!r:.200}"
+        )
+    for name, text in metadata.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise InvalidEntry(f"metadata must be texts by name, got {name!r:.40}: {text!r:.40}")
+        if not name or (not is_visible(name)):
+            raise InvalidEntry(f"a name of metadata must be visible characters, got {name[:40]!a}")
+    try:
+        size = sum(len(f"{name}{text}".encode()) for name, text in metadata.items())
+    except UnicodeEncodeError:
+        raise InvalidEntry("metadata cannot be encoded in UTF-8") from None
+    if size > METADATA_BYTES_MAX:
+        raise InvalidEntry(
+            f"metadata must have at most {METADATA_BYTES_MAX:,} bytes of names and texts, got"
+            f" {size:,}"
+        )
+    return dict(sorted(metadata.items()))
+
+
+def metadata_in(attribute: AttributeValue | None) -> Mapping[str, str] | None:
+    """Return what an entry's caller named; None if nothing.
+
+    Raises:
+        ValueError: it is not a map of texts.
+    """
+    if attribute is None:
+        return None
+    try:
+        found = {name: text["S"] for name, text in attribute["M"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"metadata cannot be read: {error!r}") from None
+    return found
 
 
 def _parts_of(item: Item) -> str:
@@ -182,6 +250,8 @@ def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
         item["periods"] = {"S": net.periods}
     if net.archive is not None:
         item["archive"] = {"B": net.archive}
+    if net.accounts is not None:
+        item["accounts"] = {"B": net.accounts}
     return item
 
 
@@ -229,6 +299,7 @@ def net_of(item: Item) -> NetChange:
         generation=generation,
         periods=_text(item, "periods"),
         archive=_binary(item, "archive"),
+        accounts=_binary(item, "accounts"),
     )
     if "digest" not in item:
         raise damaged(item, "a net change must have digest")
@@ -270,6 +341,8 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
         texts.append(net.periods)
     parts = [text.encode() for text in texts]
     head = b"".join([len(part).to_bytes(2, "big") + part for part in parts])
+    if net.accounts is not None:
+        head += _ACCOUNTS + len(net.accounts).to_bytes(4, "big") + net.accounts
     if net.archive is not None:
         head += _ARCHIVE + net.archive
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]

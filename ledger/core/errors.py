@@ -8,12 +8,14 @@
     │   ├── AmountOverflow          exact, but beyond 38 digits or DynamoDB's range
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size breaks a rule
-    │   │   └── UntimedKey          the key carries no time, and none came with it
+    │   │   ├── UntimedKey          the key carries no time, and none came with it
+    │   │   └── Unbalanced          the legs of a transfer do not sum to 0
     │   ├── StateConflict           the state of what it is about does not allow the call
     │   │   ├── MethodConflict      the table keeps this counter by another method
     │   │   └── RegionConflict      another region writes this counter
     │   ├── RetryHorizonPassed      too late to repeat this change safely
     │   │   └── NeverApplied        and it was never applied, in any region
+    │   ├── BookFull                a book has no room for another account
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
@@ -126,6 +128,18 @@ class InvalidEntry(InvalidInput):
 
 class UntimedKey(InvalidEntry):
     """A key carries no time, and none came with it: a repeat could count the change twice."""
+
+
+class Unbalanced(InvalidEntry):
+    """The legs of a transfer do not sum to 0 in an asset."""
+
+
+class BookFull(InvalidInput):
+    """A book has no room for another account; transfers between those that it has go on.
+
+    This call wrote nothing. Of a transfer with a key `outcome` is unknown: an earlier call may
+    have made it.
+    """
 
 
 class StateConflict(InvalidInput):

@@ -23,17 +23,16 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
-from ledger.core import amounts, ids, keys, once
-from ledger.core.entry import Item, Key, effective_of, entry_of, net_of, number_of
-from ledger.core.errors import DamagedItem, LedgerError
+from ledger.core import amounts, books, ids, keys, once
+from ledger.core.entry import Item, Key, legs_of, net_of, number_of
+from ledger.core.errors import LedgerError
 from ledger.core.ids import EntryIds
-from ledger.core.parts import checked_item
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
-from ledger.core.values import Entry, NetChange
+from ledger.core.values import Leg, NetChange
 
 ATTRIBUTES = (
     *("sk", "change", "count", "merged", "version", "until", "home", "digest", "periods"),
-    *("archive", "value", "signature"),
+    *("archive", "accounts", "value", "signature"),
 )
 """The attributes of entries, net changes and sums that a total depends on."""
 COPIES = "copies"
@@ -41,7 +40,11 @@ COPIES = "copies"
 _NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
 """The attributes that sums by period depend on."""
+LEGS = "legs"
+"""The attribute that balances of a book depend on besides."""
 
+LEGS_PORTION = 5_000
+"""Legs that are added up in one portion, in some 5 milliseconds."""
 PORTION = 1_000
 """Entries that are calculated with at once, each by its own time: some milliseconds."""
 
@@ -61,11 +64,15 @@ def stamp_of(net: NetChange | None) -> Stamp:
 
 
 class Subtotal(NamedTuple):
-    """Sum and number of some entries that the net with `stamp` does not name."""
+    """Sum and number of some entries that the net with `stamp` does not name.
+
+    Of a book also what its transfers come to, if `Collection.legs` are wanted.
+    """
 
     stamp: Stamp
     change: Decimal
     entries: int
+    accounts: books.Accounts | None = None
 
 
 class Collection:
@@ -77,12 +84,14 @@ class Collection:
     the newer of each sum item and its copy, `copies` only the copies. `dates` has the text of the
     effective date of an entry, by its sort key, if dates are wanted (`with_dates`); `items` all
     items that are not the ledger's own, as read, if they are wanted (`with_items`); `records` the
-    key of the record of each entry that a call makes once, if they are wanted (`with_records`).
+    key of the record of each entry that a call makes once, if they are wanted (`with_records`);
+    `legs` those of each transfer in a book, if they are wanted (`with_legs`).
     """
 
     __slots__ = (
         *("_parsed", "_partition", "_texts"),
-        *("below", "copies", "dates", "items", "net", "outdated", "records", "sums"),
+        *("below", "copies", "dates", "items", "legs", "net", "outdated", "records"),
+        "sums",
     )
 
     def __init__(
@@ -95,6 +104,7 @@ class Collection:
         with_dates: bool = False,
         with_items: bool = False,
         with_records: bool = False,
+        with_legs: bool = False,
     ) -> None:
         self._partition = partition
         self.net = net
@@ -105,6 +115,7 @@ class Collection:
         self.dates: dict[str, str] | None = {} if with_dates else None
         self.items: dict[str, Item] | None = {} if with_items else None
         self.records: dict[str, Key] | None = {} if with_records else None
+        self.legs: dict[str, tuple[Leg, ...]] | None = {} if with_legs else None
         self._parsed = {} if entries is None else entries
         self._texts: dict[str, str] = {}  # of other keys than `_parsed`
 
@@ -130,7 +141,7 @@ class Collection:
         return self.entries.keys() if self._parsed else self._texts.keys()
 
     def alike(self, others: Iterable["Collection"]) -> list[str]:
-        """Return the sort keys of the entries that all others show alike: change, date, items.
+        """Return the sort keys of the entries that all others show alike, with all that is kept.
 
         They come in the order in which they were read.
         """
@@ -141,6 +152,9 @@ class Collection:
                 dates, there = self.dates or {}, other.dates or {}
                 if dates != there:
                     found = {key for key in found if dates.get(key) == there.get(key)}
+                legs, others_legs = self.legs or {}, other.legs or {}
+                if legs != others_legs:
+                    found = {key for key in found if legs.get(key) == others_legs.get(key)}
                 if self.items is not None and self.items != other.items:
                     mine, others_items = self.items, other.items or {}
                     found = {
@@ -182,6 +196,9 @@ class Collection:
             dated = (item for item in items if "effective" in item)
             self.dates.update((one["sk"]["S"], str(one["effective"].get("S"))) for one in dated)
         self._take_records(items)
+        if self.legs is not None:
+            moving = (self._whole(item) for item in items if LEGS in item and is_entry(item))
+            self.legs.update((item["sk"]["S"], legs_of(item)) for item in moving)
         if self.items is not None:
             self.items.update(
                 (key, item) for item in items if (key := item["sk"]["S"]) < keys.RESERVED
@@ -211,7 +228,7 @@ class Collection:
 
     def _add_each(self, items: Sequence[Item]) -> None:
         self._take_nets(items)
-        for item in filter(_is_entry, items):
+        for item in filter(is_entry, items):
             key = item["sk"]["S"]
             self._parsed[key] = number_of(self._whole(item), "change")
             self._texts.pop(key, None)
@@ -263,7 +280,7 @@ class Collection:
         sum, and takes at most `PORTION` entries between two yields.
         """
         self.below = yield from self._subtotal(net, upto)
-        for changes in (self._texts, self._parsed):
+        for changes in (self._texts, self._parsed, self.legs or {}):
             for keys_ in _from_the_last(changes):
                 for key in keys_:
                     if upto is None or key < upto:
@@ -342,7 +359,27 @@ class Collection:
             count -= len(named)
             if len(merged) == PORTION:
                 yield
-        return Subtotal(stamp, change, count)
+        return Subtotal(stamp, change, count, (yield from self._moved(before, net, upto)))
+
+    def _moved(
+        self, before: Subtotal, net: NetChange | None, upto: str | None
+    ) -> Portions[books.Accounts | None]:
+        """Return the accounts of `before` with the legs below a sort key that this net lacks."""
+        if self.legs is None:
+            return None
+        found, named, moved = books.AccountSums(), {*named_by(net)}, 0
+        found.add(before.accounts or {})
+        for part in in_parts(self.legs.items()):
+            for key, legs in part:
+                if (upto is None or key < upto) and key not in named:
+                    found.move(legs)
+                    moved += len(legs)
+                if moved >= LEGS_PORTION:
+                    moved = 0
+                    yield
+            if len(part) == PORTION:
+                yield
+        return found.running()
 
 
 def collect(items: Iterable[Item]) -> Collection:
@@ -350,51 +387,6 @@ def collect(items: Iterable[Item]) -> Collection:
     collection = Collection()
     collection.add(list(items))
     return collection
-
-
-def damaged_entries(items: Sequence[Item]) -> list[Item]:
-    """Return the entries among any items, with their partition keys, that cannot be counted.
-
-    Those for which a collection raises `DamagedItem`; nets and sums are read one by one.
-    """
-    changes: list[Any] = [item["change"].get("N") for item in items if "change" in item]
-    try:
-        are_readable = amounts.are_plain(changes)
-    except TypeError:  # one is no number
-        are_readable = False
-    if are_readable and len(changes) == len(items):
-        return []
-    return [
-        item
-        for item in items
-        if not (are_readable and "change" in item)
-        and not item["sk"]["S"].startswith(SUM_PREFIX)
-        and _is_entry(item)
-        and _is_damaged(item)
-    ]
-
-
-def check_said(
-    items: Iterable[Item], partition: str, *, with_items: bool, with_dates: bool
-) -> None:
-    """Check that all can be read which a merge keeps of entries besides their changes.
-
-    With `with_items` that is all that they say, and with `with_dates` their effective dates. What
-    is kept of neither goes with the entry, readable or not. A foreign key's item is never merged.
-
-    Raises:
-        DamagedItem: an entry cannot be read so far.
-    """
-    if not (with_items or with_dates):
-        return
-    read = _checked_item_of if with_items else effective_of
-    for item in items:
-        if (with_items or "effective" in item) and ids.parse(item["sk"]["S"]) is not None:
-            read(item if "pk" in item else {**item, "pk": {"S": partition}})
-
-
-def _checked_item_of(item: Item) -> Entry:
-    return checked_item(entry_of(item))
 
 
 def named_by(net: NetChange | None) -> tuple[str, ...]:
@@ -448,20 +440,12 @@ def _said(item: Item | None) -> Item | None:
     return item and {name: value for name, value in item.items() if name not in _NOT_COMPARED}
 
 
-def _is_entry(item: Item) -> bool:
+def is_entry(item: Item) -> bool:
     """Return whether an item that is no sum is an entry; a foreign one is if it has a change."""
     sort_key = item["sk"]["S"]
     if sort_key.startswith(keys.NET_PREFIX):
         return False
     return "change" in item or ids.parse(sort_key) is not None
-
-
-def _is_damaged(entry: Item) -> bool:
-    try:
-        number_of(entry, "change")
-    except DamagedItem:
-        return True
-    return False
 
 
 def _sort_key(item: Item) -> str:

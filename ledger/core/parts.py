@@ -202,8 +202,8 @@ def whole_of(entry: Entry) -> Entry:
     texts = entry.parts.split(" ") if place is not None and place < count else []
     own = (count, change) if place is None else (1, amounts.parse(texts[place]) if texts else None)
     is_own = count and own == (entry.count, entry.change)
-    said = {entry.note, entry.effective, entry.reverses, entry.spending}
-    if not is_own or said != {None}:
+    said = entry.note, entry.effective, entry.reverses, entry.spending, entry.metadata
+    if not is_own or said != (None,) * 5 or entry.legs:
         what = "the sum" if place is None else f"change {place}"
         raise InvalidEntry(
             f"entry {entry.id} must be {what} of its parts, and say nothing else, got"

@@ -33,7 +33,7 @@ from ledger.core.keys import NET_PREFIX
 SIGNATURE = "signature"
 SIGNED = (
     *("pk", "sk", "change", "count", "merged", "version", "until", "home", "digest"),
-    *("periods", "archive"),
+    *("periods", "archive", "accounts"),
 )
 """The attributes that a signature covers: all that a net change can have besides it."""
 TAG_BYTES = 16

@@ -3,16 +3,24 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ledger.core import ids
 from ledger.core.ids import EntryId
 
 Made = TypeVar("Made")
+
+
+class Leg(NamedTuple):
+    """What a transfer moves into an account of a book, in one asset; out of it if negative."""
+
+    account: str
+    asset: str
+    amount: Decimal
 
 
 def names_no_grant(name: str) -> bool:
@@ -108,6 +116,9 @@ class Entry:
     there. Calls return such entries, each with its own amount. `parts` has the amounts of the whole
     item, as `ledger.core.parts` writes them, where the item may be written again: in an
     `OutcomeUnknown`. An item itself, as compactors read it, has its sum and their `count`.
+
+    `legs` are those of a transfer in a book, whose `change` is 0, by asset and account. `metadata`
+    is what its caller named.
     """
 
     counter: str
@@ -123,6 +134,8 @@ class Entry:
     spending: Spending | None = field(default=None, compare=False)
     key: str | None = field(default=None, compare=False, repr=False)
     parts: str = field(default="", compare=False, repr=False)
+    legs: tuple[Leg, ...] = ()
+    metadata: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def at(self) -> datetime | None:
@@ -133,13 +146,13 @@ class Entry:
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
     """Return whether two entries of one id are the same change; their regions may differ."""
-    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses, ours.parts) == (
-        theirs.change,
-        theirs.note,
-        theirs.effective,
-        theirs.count,
-        theirs.reverses,
-        theirs.parts,
+    return _said(ours) == _said(theirs)
+
+
+def _said(entry: Entry) -> tuple[object, ...]:
+    return (
+        *(entry.change, entry.note, entry.effective, entry.count, entry.reverses, entry.parts),
+        *(entry.legs, entry.metadata),
     )
 
 
@@ -178,7 +191,8 @@ class NetChange:
     `merged` holds the ids of entries that it counts and that may still be visible somewhere;
     `version` is new at each write; only the region `home` may write it. `periods` are its sums by
     period, as `ledger.core.periods` writes them; `archive` says where its entries are kept, as
-    `ledger.core.archive_pointers` writes it. Either is None if none are kept.
+    `ledger.core.archive_pointers` writes it; `accounts` are the balances of a book, as
+    `ledger.core.books` packs them. Each is None if there are none.
     """
 
     change: Decimal
@@ -190,3 +204,4 @@ class NetChange:
     generation: int = 1
     periods: str | None = None
     archive: bytes | None = None
+    accounts: bytes | None = None

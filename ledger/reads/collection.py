@@ -37,7 +37,16 @@ from ledger.core import keys
 from ledger.core.contract import Terms
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, ReadTooSlow
-from ledger.core.fold import ATTRIBUTES, DATED, Collection, Portions, Subtotal, collect, stamp_of
+from ledger.core.fold import (
+    ATTRIBUTES,
+    DATED,
+    LEGS,
+    Collection,
+    Portions,
+    Subtotal,
+    collect,
+    stamp_of,
+)
 from ledger.core.values import NetChange
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.tasks import in_portions
@@ -48,6 +57,8 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 
 RESTARTS_MAX = 10
+TRANSFERS_PORTION = 100
+"""Items of a book that are read at once, in ten milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,13 @@ class ReadBounds(NamedTuple):
         """Return the bounds by these settings, or with another `keys_max`."""
         return cls(settings.read_deadline, keys_max or settings.read_keys_max, settings.terms)
 
+    def has_legs(self, partition: str) -> bool:
+        """Return whether a collection is of a book."""
+        if self.terms is None or not self.terms.books:
+            return False
+        place = keys.counter_of(partition)
+        return place is not None and self.terms.is_book(place[0])
+
 
 async def read_collection(
     store: Store,
@@ -101,7 +119,8 @@ async def read_collection(
 ) -> CollectionRead:
     """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
-    The read is timed from the last look at `elapsed`, which is before it begins.
+    Of a book, by the terms of `bounds`, it has the legs of transfers, too. The read is timed from
+    the last look at `elapsed`, which is before it begins.
 
     Raises:
         ReadTooSlow: every read took too long, or met a net that changed.
@@ -109,7 +128,12 @@ async def read_collection(
     """
     for restarts in range(RESTARTS_MAX + 1):
         progress = ReadProgress(
-            partition, keys_max=bounds.keys_max, base=base, border=border, with_dates=with_dates
+            partition,
+            keys_max=bounds.keys_max,
+            base=base,
+            border=border,
+            with_dates=with_dates,
+            with_legs=bounds.has_legs(partition),
         )
         read = await _read_once(store, progress, elapsed, bounds.deadline, consistent=consistent)
         if read is not None:
@@ -204,13 +228,13 @@ async def _read_once(
         progress.partition,
         consistent=consistent,
         first=progress.first,
-        attributes=DATED if progress.with_dates else ATTRIBUTES,
+        attributes=progress.attributes,
     )
     while True:
         page = await store.query(query)
         if elapsed.seconds() - started > read_deadline:
             return None
-        progress.take(page)
+        await in_portions(progress.take(page))
         if page.after is None:
             return await in_portions(progress.end())
         query = query.next(page)
@@ -237,28 +261,40 @@ class ReadProgress:
         base: Base | None = None,
         border: str | None = None,
         with_dates: bool = False,
+        with_legs: bool = False,
     ) -> None:
-        self.with_dates = with_dates
+        self.attributes = (
+            *(DATED if with_dates else ATTRIBUTES),
+            *((LEGS,) if with_legs else ()),
+        )
         self.partition = partition
         self.first = base.border if base else None
         # Clocks may step back, but a sum cannot be divided again.
         self._border = max(border, base.border) if border and base else border
         self._keys_max = keys_max
         below = base.below if base else None
-        self._collection = Collection(partition=partition, below=below, with_dates=with_dates)
+        self._collection = Collection(
+            partition=partition, below=below, with_dates=with_dates, with_legs=with_legs
+        )
         self._base: Base | None = None
         self._pages = 0
         self._last = ""
         self._expected: NetChange | None = None
         self.knows_net = False
 
-    def take(self, page: Page) -> None:
-        """Add the next page.
+    def take(self, page: Page) -> Portions[None]:
+        """Add the next page; of a book, whose items may have a hundred legs each, in portions.
 
         Raises:
             DamagedItem: an item cannot be counted.
         """
-        self._collection.add(page.items)
+        items, step = page.items, len(page.items)
+        if self._collection.legs is not None:
+            step = TRANSFERS_PORTION
+        for start in range(0, len(items), step or 1):
+            if start:
+                yield
+            self._collection.add(items[start : start + step])
         self._pages += 1
         if page.items:
             self._last = page.items[-1]["sk"]["S"]

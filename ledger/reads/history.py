@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+import anyio.lowlevel
+
 from ledger.core import ids, keys
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
@@ -31,6 +33,8 @@ SHARDS_AT_ONCE = 16
 ITEMS_AT_ONCE = 1_000
 SHARD_ITEMS_MIN = 100
 """Items that are read together, of all shards; and of each shard, however many there are."""
+LEGS_IN_TURN = 5_000
+"""Legs of transfers of a page that are read in one turn of the event loop."""
 _MICROSECOND = timedelta(microseconds=1)
 _END = keys.RESERVED
 """Sorts after every id of ours."""
@@ -156,11 +160,14 @@ class ShardHistory:
         )
         while True:
             page = await self.store.query(query)
-            entries = [
-                entry_of(item)
-                for item in page.items
-                if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX)
-            ]
+            entries, legs = list[Entry](), 0
+            for item in page.items:
+                if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX):
+                    entries.append(entry := entry_of(item))
+                    legs += len(entry.legs)
+                if legs >= LEGS_IN_TURN:
+                    legs = 0
+                    await anyio.lowlevel.checkpoint()
             yield entries, None if page.after is None else page.after[1]
             if page.after is None:
                 return

@@ -9,18 +9,20 @@ refused. By effective date every entry of the archive is read, unless sums by pe
 The result is exact: late and back-dated entries count where they belong, once they have arrived.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from ledger.core import amounts, ids
-from ledger.core.archive_pointers import ArchiveState
+from ledger.core import amounts, books, ids
 from ledger.core.errors import InvalidInput
 from ledger.core.fold import Collection, Portions
 from ledger.core.ids import EPOCH, MICROSECOND
 from ledger.core.periods import zone_of
+from ledger.core.values import NetChange
 from ledger.reads.archive.access import archived_of
 from ledger.reads.archive.reader import ArchiveReader
+from ledger.reads.archive.segments import Line
 from ledger.runtime.tasks import in_portions
 
 _YEARS = (1970, 9998)
@@ -62,11 +64,15 @@ def moment_of(at: object, *, effective: bool, zone: str) -> Moment:
 
 @dataclass(frozen=True, slots=True)
 class PartBefore:
-    """The value of one shard: its sum, and the number of entries in it, merged or not."""
+    """The value of one shard: its sum, and the number of entries in it, merged or not.
+
+    Of a book also its accounts.
+    """
 
     change: Decimal
     entries: int
     merged: int
+    accounts: books.Accounts | None = None
 
 
 async def read_part_before(
@@ -83,28 +89,44 @@ async def read_part_before(
             f"a pipeline adds to {partition!r}: what it adds has no times, so there is no total at"
             " a moment"
         )
-    shown, entries = await in_portions(_unmerged_before(moment, collection))
+    balances = None if collection.legs is None else books.AccountSums()
+    shown, entries = await in_portions(_unmerged_before(moment, collection, balances))
     net = collection.net
     if net is None:
-        return PartBefore(shown, entries, 0)
+        return _part(shown, entries, 0, balances)
     head = archived_of(net, partition)
     if net.archive is None or archive is None:
         if not _is_past(moment, net.until):
             raise _too_far_back(moment, partition, net.until, "merged without an archive")
-        return PartBefore(amounts.total_wide([net.change, shown]), entries, net.count)
+        if balances is not None:
+            balances.add(books.accounts_of(net))
+        return _part(amounts.total_wide([net.change, shown]), entries, net.count, balances)
     if not _is_past(moment, head.since):
         raise _too_far_back(moment, partition, head.since, "merged before the archive began")
     merged = _effective_before if moment.effective else _made_before
-    change, count = await merged(moment, partition, head, archive)
-    return PartBefore(amounts.total_wide([change, shown]), entries, count)
+    change, count = await merged(moment, partition, net, archive, balances)
+    return _part(amounts.total_wide([change, shown]), entries, count, balances)
 
 
-def _unmerged_before(moment: Moment, collection: Collection) -> Portions[tuple[Decimal, int]]:
+def _part(
+    change: Decimal, entries: int, merged: int, balances: books.AccountSums | None
+) -> PartBefore:
+    return PartBefore(change, entries, merged, None if balances is None else balances.accounts())
+
+
+def _unmerged_before(
+    moment: Moment, collection: Collection, balances: books.AccountSums | None
+) -> Portions[tuple[Decimal, int]]:
     """Return the sum, and number, of the entries before a moment; the collection keeps none."""
-    total, count = Decimal(0), 0
+    total, count, legs = Decimal(0), 0, collection.legs or {}
     for portion in collection.take_unmerged():
-        found = [change for key, effective, change in portion if _counts(moment, key, effective)]
-        total, count = amounts.total_wide([total, *found]), count + len(found)
+        found = [
+            (key, change) for key, effective, change in portion if _counts(moment, key, effective)
+        ]
+        total = amounts.total_wide([total, *(change for _, change in found)])
+        count += len(found)
+        for key, _ in found if balances is not None else ():
+            balances.move(legs.get(key, ()))  # type: ignore[union-attr]
         yield
     return total, count
 
@@ -135,10 +157,14 @@ def _too_far_back(moment: Moment, partition: str, until: str, why: str) -> Inval
 
 
 async def _made_before(
-    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
+    moment: Moment,
+    partition: str,
+    net: NetChange,
+    archive: ArchiveReader,
+    balances: books.AccountSums | None,
 ) -> tuple[Decimal, int]:
-    """Return the sum, and number, of the merged entries made before a moment."""
-    last = moment.microseconds
+    """Return the sum, and number, of the merged entries made before a moment; add their legs."""
+    last, head = moment.microseconds, archived_of(net, partition)
     change, count, number = head.base_change, head.base_count, 0
     pointers = head.pointers
     while True:
@@ -147,26 +173,41 @@ async def _made_before(
         if ended is not None and (not later or later[-1].number == ended.number + 1):
             segment = await archive.segment(partition, ended)
             change, count, number = segment.change, segment.count, segment.number
+            if balances is not None:
+                balances.add(segment.balances)
             break
         if not later or later[-1].number == 1:
+            if balances is not None and head.base_count:
+                first = await archive.segment(partition, later[-1]) if later else None
+                balances.add(first.before_balances if first else books.accounts_of(net))
             break
         pointers = (await archive.segment(partition, later[-1])).pointers
     found = await archive.located(partition, head, last=last, after=number)
     late = [
-        line.change
-        async for line in archive.lines(partition, found)
-        if ids.moment_of(line.id) < moment.at
+        line async for line in archive.lines(partition, found) if ids.moment_of(line.id) < moment.at
     ]
-    return amounts.total_wide([change, *late]), count + len(late)
+    return amounts.total_wide([change, *_moved(late, balances)]), count + len(late)
+
+
+def _moved(lines: Iterable[Line], balances: books.AccountSums | None) -> list[Decimal]:
+    """Return the changes of archived entries; add their legs."""
+    found = list(lines)
+    for line in found if balances is not None else ():
+        balances.move(line.legs)  # type: ignore[union-attr]
+    return [line.change for line in found]
 
 
 async def _effective_before(
-    moment: Moment, partition: str, head: ArchiveState, archive: ArchiveReader
+    moment: Moment,
+    partition: str,
+    net: NetChange,
+    archive: ArchiveReader,
+    balances: books.AccountSums | None,
 ) -> tuple[Decimal, int]:
     """Return the sum, and number, of the archived entries that are effective before a day."""
     total, count = Decimal(0), 0
-    async for segment in archive.walk(partition, head):
+    async for segment in archive.walk(partition, archived_of(net, partition)):
         lines = (line for line in segment.lines if _counts(moment, line.id, line.effective))
-        found = [line.change for line in lines]
+        found = _moved(lines, balances)
         total, count = amounts.total_wide([total, *found]), count + len(found)
     return total, count

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from ledger.core import amounts, keys
+from ledger.core import amounts, books, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection, Portions
@@ -147,6 +147,7 @@ class Reader:
             versions=tuple(sums.versions),
             ended=elapsed.at,
             additions=sums.additions,
+            accounts=_accounts(counter, sums.accounts),
         )
 
     async def periods(
@@ -226,6 +227,10 @@ class Reader:
             merged=sum(part.merged for part in parts),
             ended=self._clock.now(),
             at=moment.at,
+            accounts=_accounts(
+                counter,
+                _of_shards([part.accounts for part in parts if part.accounts is not None]),
+            ),
         )
 
     @property
@@ -298,9 +303,13 @@ class Reader:
 class _Sums:
     """The sums of one counter's reads, added up shard by shard."""
 
-    __slots__ = ("additions", "changes", "entries", "merged", "pages", "restarts", "versions")
+    __slots__ = (
+        *("accounts", "additions", "changes", "entries", "merged"),
+        *("pages", "restarts", "versions"),
+    )
 
     def __init__(self) -> None:
+        self.accounts: books.AccountSums | None = None
         self.changes: list[Decimal] = []
         self.versions: list[str] = []
         self.entries = self.merged = self.additions = self.pages = self.restarts = 0
@@ -314,6 +323,14 @@ class _Sums:
         left = yield from collection.condense(net)
         self.entries += left.entries
         self.changes.append(left.change)
+        if collection.legs is not None:
+            self.accounts = self.accounts or books.AccountSums()
+            self.accounts.add(left.accounts or {})
+            yield  # of a large book each step takes some 20 ms
+            of_net = books.accounts_of(net)
+            yield
+            self.accounts.add(of_net)
+            yield
         if net is not None:
             self.merged += net.count
             self.changes.append(net.change)
@@ -321,6 +338,28 @@ class _Sums:
         if collection.sums:
             self.additions += collection.additions
             self.changes.append(collection.added)
+
+
+def _of_shards(shown: Sequence[books.Accounts]) -> books.AccountSums | None:
+    """Return what balances of shards come to; None if there are none."""
+    if not shown:
+        return None
+    balances = books.AccountSums()
+    for one in shown:
+        balances.add(one)
+    return balances
+
+
+def _accounts(book: str, balances: books.AccountSums | None) -> books.Accounts | None:
+    """Return the balances of a book; None of another counter.
+
+    Raises:
+        AmountOverflow: one does not fit in 38 digits; the message names book, asset and account.
+    """
+    try:
+        return None if balances is None else balances.accounts()
+    except AmountOverflow as error:
+        raise AmountOverflow(f"book {book!r}: {error}") from None
 
 
 def _agree(one: Total, other: Total) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from ledger.core.books import Accounts
+
 
 @dataclass(frozen=True, slots=True)
 class Total:
@@ -18,7 +20,8 @@ class Total:
     Both are times of this machine's clock. It consists of `entries` entries that are not merged
     yet, the net changes named in `versions` (one per shard that has one), which contain `merged`
     entries, and the `additions` of pipelines (one per reduce). `cached` is whether an earlier call
-    read it; `at` the moment before which changes count, if one was asked for.
+    read it; `at` the moment before which changes count, if one was asked for. Of a book `accounts`
+    are its balances, by asset and account, without those of 0; their sums, and `value`, are 0.
     """
 
     counter: str
@@ -34,6 +37,7 @@ class Total:
     ended: datetime
     additions: int = 0
     at: datetime | None = None
+    accounts: Accounts | None = None
 
     @property
     def changes(self) -> int:

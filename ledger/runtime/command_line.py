@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from ledger.core.errors import (
     AmountOverflow,
+    BookFull,
     BrokenRow,
     InvalidInput,
     LedgerError,
@@ -24,7 +25,7 @@ from ledger.runtime.program import INTERRUPTED
 
 FAILED = 1
 MISUSED = 2
-_OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed, StateConflict)
+_OF_THE_DATA = (AmountOverflow, BookFull, BrokenRow, RetryHorizonPassed, StateConflict)
 """Invalid input that the command line alone does not show to be invalid."""
 PACKAGE = "multi-region-ledger"
 COMMANDS = "Commands"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ledger.core.errors import InvalidInput, SettingsError
+from ledger.runtime.budget_metrics import AGE_BUCKETS_SECONDS, BudgetMetrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
@@ -24,7 +25,6 @@ LATENCY_BUCKETS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
 """From a request to a local engine to the default `write_deadline` of a call."""
-AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
 MULTIPROCESS_VARIABLES = ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")
@@ -238,7 +238,7 @@ def _check_registry(registry: object) -> None:
         raise InvalidInput(f"registry must be a CollectorRegistry, got {registry!r}")
 
 
-class Metrics(RegistryMetrics):
+class Metrics(RegistryMetrics, BudgetMetrics):
     """The ledger's metrics in one registry."""
 
     def _define(self, make: MetricMaker) -> None:
@@ -360,33 +360,12 @@ class Metrics(RegistryMetrics):
             ("region", "watch"),
         )
 
-    def _define_budgets(self, make: MetricMaker) -> None:
-        self.budget_spends: Counter = make.counter(
-            "ledger_budget_spends_total",
-            "Spends and holds, by the contract's pattern of their first budget and by outcome.",
+        self.book_transfers: Counter = make.counter(
+            "ledger_book_transfers_total",
+            "Transfers, by the contract's pattern of their book and by outcome: applied, repeated,"
+            " refused, unknown or failed.",
             ("region", "pattern", "outcome"),
         )
-        self.budget_over: Counter = make.counter(
-            "ledger_budget_over_total",
-            "Sum of what was let through over the limit while no grant could be had.",
-            ("region", "pattern"),
-        )
-        self.budget_grants: Gauge = make.gauge(
-            "ledger_budget_grants",
-            "Grants that this process has open.",
-            ("region",),
-        )
-        self.budget_renewals: Counter = make.counter(
-            "ledger_budget_renewals_total",
-            "Writes of rights that took or enlarged a grant.",
-            ("region",),
-        )
-        self.budget_fetches: Counter = make.counter(
-            "ledger_budget_fetches_total",
-            "Times that rights were fetched from other regions.",
-            ("region",),
-        )
-        self._budget_spends_of = cache(self.budget_spends.labels)
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
         """Record the end of one call that wrote `count` changes."""
@@ -439,25 +418,9 @@ class Metrics(RegistryMetrics):
         """Count one delivery of a crossing."""
         self.crossings.labels(region, watch).inc()
 
-    def budget_spent(self, region: str, pattern: str, outcome: str) -> None:
-        """Count a spend; it was granted, repeated, refused, let through over, unknown or failed."""
-        self._budget_spends_of(region, pattern, outcome).inc()
-
-    def budget_spent_over(self, region: str, pattern: str, amount: float) -> None:
-        """Add an amount that was let through over the limit."""
-        self.budget_over.labels(region, pattern).inc(amount)
-
-    def budget_holds(self, region: str, grants: int) -> None:
-        """Record how many grants this process has open."""
-        self.budget_grants.labels(region).set(grants)
-
-    def budget_renewed(self, region: str) -> None:
-        """Count a write that took or enlarged a grant."""
-        self.budget_renewals.labels(region).inc()
-
-    def budget_fetched(self, region: str) -> None:
-        """Count a fetch of rights from other regions."""
-        self.budget_fetches.labels(region).inc()
+    def transferred(self, region: str, pattern: str, outcome: str, count: int = 1) -> None:
+        """Count transfers; they were applied, repeated, refused, unknown, or failed."""
+        self.book_transfers.labels(region, pattern, outcome).inc(count)
 
     def cache_miss(self, region: str, count: int = 1) -> None:
         """Record totals that the cache did not have, or not recent enough."""

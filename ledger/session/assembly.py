@@ -25,6 +25,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.watches.watcher import Watcher, Watches
+from ledger.writes.book_room import BookRoom
 from ledger.writes.hint_writer import HintWriter
 from ledger.writes.past_horizon import PastHorizon
 from ledger.writes.reconciliation import Reconciler
@@ -132,6 +133,7 @@ class Assembly:
             store=store,
             settings=live,
             writer=writer,
+            room=BookRoom(store, live, services.clock, total=reader.total),
             reader=reader,
             cache=cache,
             hints=hints,
@@ -142,7 +144,13 @@ class Assembly:
             archive=archive,
             feed=feed,
             late=late,
-            reverser=Reverser(*made, archive=archive.reader, others=others, on_entry=hints.wrote),
+            reverser=Reverser(
+                *made,
+                archive=archive.reader,
+                others=others,
+                on_entry=hints.wrote,
+                gives_back=budgets.creditor.give_back,
+            ),
             budgets=budgets,
         )
         return parts, view

@@ -1,10 +1,13 @@
-"""What every call of an open `Ledger` has around it: contract check, time limit, error count."""
+"""What every call of an open `Ledger` has around it: contract check, time limit, counts."""
 
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from ledger.contract.view import ContractView
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import InvalidInput, LedgerError, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import NEVER, bounded, deadline_of, not_read, not_sent
 from ledger.runtime.metrics import Metrics
@@ -12,6 +15,7 @@ from ledger.runtime.services import Services
 from ledger.runtime.supervisor import Supervised
 from ledger.session.components import Components
 from ledger.settings import Settings
+from ledger.writes.entry_plan import Change
 
 Result = TypeVar("Result")
 
@@ -89,6 +93,13 @@ class CallGuard:
     def _open_parts(self) -> Components:
         return self._opening.here()
 
+    def _transfers(self, asked: Sequence[Change]) -> AbstractContextManager[list[Entry]]:
+        """Count what becomes of the transfers among changes; only where there are books."""
+        current = self._open_parts.settings.current
+        if not current.books:
+            return nullcontext([])
+        return counted_transfers(self.metrics, self.region, current, asked)
+
     async def _counted(self, call: Awaitable[Result]) -> Result:
         """Count the errors raised to the caller."""
         try:
@@ -96,3 +107,46 @@ class CallGuard:
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
+
+
+@contextmanager
+def counted_transfers(
+    metrics: Metrics, region: str, settings: Settings, asked: Sequence[Change]
+) -> Iterator[list[Entry]]:
+    """Count the transfers among changes; the entries that are made are added to what is yielded.
+
+    They are applied, repeated, refused (by a rule, or a full book), unknown or failed.
+    """
+    made: list[Entry] = []
+    outcomes = Counter[tuple[str, str]]()
+
+    def note(book: str, outcome: str) -> None:
+        outcomes[settings.terms.book_pattern_of(book) or "", outcome] += 1
+
+    try:
+        yield made
+    except LedgerError as error:
+        books = Counter(change.counter for change in asked if change.legs is not None)
+        if isinstance(error, OutcomeUnknown):  # all others are durable
+            unknown = Counter(entry.counter for entry in error.entries if entry.legs)
+            for book in unknown.elements():
+                note(book, "unknown")
+            books -= unknown
+        for book in books.elements():
+            note(book, _outcome(error))
+        raise
+    else:
+        for entry in made:
+            if entry.legs:
+                note(entry.counter, "repeated" if entry.repeated else "applied")
+    finally:
+        for (pattern, outcome), count in outcomes.items():
+            metrics.transferred(region, pattern, outcome, count)
+
+
+def _outcome(error: LedgerError) -> str:
+    if isinstance(error, OutcomeUnknown):
+        return "applied"
+    if error.outcome == "unknown":
+        return "unknown"
+    return "refused" if isinstance(error, InvalidInput) else "failed"

@@ -10,6 +10,7 @@ from ledger.reads.total_cache import TotalCache
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.watches.watcher import Watcher
+from ledger.writes.book_room import BookRoom
 from ledger.writes.hint_writer import HintWriter
 from ledger.writes.past_horizon import PastHorizon
 from ledger.writes.reconciliation import Reconciler
@@ -24,6 +25,7 @@ class Components:
     store: Store
     settings: LiveSettings
     writer: Writer
+    room: BookRoom
     reader: Reader
     cache: TotalCache
     hints: HintWriter

@@ -1,6 +1,6 @@
 """`Ledger`: writer, reader and cache of one region, the public face of the library."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import date, datetime
@@ -156,6 +156,7 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         effective: date | None = None,
         key: str | None = None,
         at: datetime | None = None,
+        metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Entry:
         """Add `change` to a counter; durable in this region when it returns.
@@ -188,6 +189,8 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         `OutcomeUnknown` with the entry to `retry`. An `asyncio.timeout` around the call instead
         cancels it and loses the id it generated: pass `timeout`, or a key of your own.
 
+        `metadata` are up to 20 texts by name, of 2 KB together, for whoever reads the history.
+
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
             RetryHorizonPassed: `at` is too old; nothing was written. Whether an earlier call wrote
@@ -201,16 +204,26 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
+        asked = None
+        if not (note is None and effective is None and key is None and at is None and not metadata):
+            asked = Change(counter, change, note, effective, key, at, None, metadata)
+        return await self._record(counter, change, asked, timeout)
+
+    async def _record(
+        self, counter: str, change: int | Decimal, asked: Change | None, timeout: float | None
+    ) -> Entry:
+        """Write one change: what is `asked`, or one that is only an amount."""
         parts, view = self._opening.here(), self._view
         end = NEVER if timeout is None else deadline_of(timeout)
         try:
             if view is not None and view.is_due():  # rarely waits
                 end = min(end, deadline_of(view.current.write_deadline))
                 await bounded(end, view.renew(), not_sent)
-            if note is None and effective is None and key is None and at is None:
+            if asked is None:
                 entry = await parts.writer.add(counter, change, end=end)
             else:
-                asked = Change(counter, change, note, effective, key, at)
+                if asked.legs is not None:
+                    await bounded(end, parts.room.check([asked]), not_sent)
                 entry = await parts.writer.record(asked, end=end)
         except RetryHorizonPassed as error:
             late = error  # if `timeout` ends, whether it was applied is unknown
@@ -250,12 +263,21 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        if key is None and at is None:
-            entries = await self._counted(parts.writer.record_many(asked, end=end))
-        else:
-            entries = await self._record_listed(ListedChanges.of(asked, key, at), end)
+        with self._transfers(asked) as made:
+            await self._check_room(asked, end)
+            if key is None and at is None:
+                entries = await self._counted(parts.writer.record_many(asked, end=end))
+            else:
+                entries = await self._record_listed(ListedChanges.of(asked, key, at), end)
+            made.extend(entries)
         parts.hints.wrote_all(entries)
         return entries
+
+    async def _check_room(self, changes: Sequence[Change], end: float) -> None:
+        """Refuse transfers for whose accounts a book has no room; only where there are books."""
+        parts = self._open_parts
+        if parts.settings.current.books:
+            await self._counted(bounded(end, parts.room.check(changes), not_sent))
 
     async def _record_listed(self, listed: ListedChanges, end: float) -> list[Entry]:
         parts = self._open_parts
@@ -282,7 +304,10 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         """
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
-        entries = await self._counted(parts.writer.record_together(asked, end=end))
+        with self._transfers(asked) as made:
+            await self._check_room(asked, end)
+            entries = await self._counted(parts.writer.record_together(asked, end=end))
+            made.extend(entries)
         parts.hints.wrote_all(entries)
         return entries
 
@@ -427,6 +452,13 @@ def store_here(ledger: Ledger) -> Store:
         LedgerError: it is not open, or in another event loop or process.
     """
     return ledger._opening.here().store  # noqa: SLF001 (as below)
+
+
+async def record_change(ledger: Ledger, asked: Change, timeout: float | None) -> Entry:
+    """Write one change that is more than an amount, as `Ledger.record` does."""
+    with ledger._transfers([asked]) as made:  # noqa: SLF001 (same module, not public)
+        made.append(await ledger._record(asked.counter, 0, asked, timeout))  # noqa: SLF001 (as above)
+        return made[0]
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:

@@ -137,6 +137,7 @@ class SettingsFields(Group):
     archive: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
     budgets: Budgets = Field(default={})
+    books: tuple[str, ...] = ()
     watches: Watches = Field(default={})
 
 

@@ -26,7 +26,7 @@ from pydantic import (
 
 from ledger.core import contract
 from ledger.core.contract import DURATIONS, Terms, matches_any
-from ledger.core.contract_item import FORMAT
+from ledger.core.contract_item import format_of
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.core.urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
@@ -58,6 +58,7 @@ ELSEWHERE = "for the regions that the table has by now"
 """The context in which settings are made again for other regions than those they were given for."""
 CONTRACTED = (
     "home", *DURATIONS, "shards", "unmerged", "combine", "periods", "archive", "index", "budgets",
+    "books",
 )  # fmt: skip
 """The settings that the table's contract holds, besides the names of the regions."""
 
@@ -301,7 +302,10 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=FORMAT,
+            format=format_of(
+                has_books=bool(self.books),
+                has_credits=any(rule.credits for rule in self.budgets.values()),
+            ),
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},
@@ -315,6 +319,7 @@ class Settings(SettingsFields):
             archive=self.archive,
             index=self.index,
             budgets={pattern: rule.rule() for pattern, rule in self.budgets.items()},
+            books=self.books,
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -338,6 +343,10 @@ class Settings(SettingsFields):
         """Return whether plain changes of `counter` that wait together share an item."""
         return matches_any(counter, self.combine)
 
+    def is_book(self, counter: str) -> bool:
+        """Return whether `counter` is a book, whose entries are transfers."""
+        return bool(self.books) and self.terms.is_book(counter)
+
     @field_validator("table", "marker_table")
     @classmethod
     def _is_table_name(cls, table: str | None) -> str | None:
@@ -353,7 +362,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "unmerged", "combine", "periods", "index", "budgets")
+    @field_validator("shards", "unmerged", "combine", "periods", "index", "budgets", "books")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:

@@ -107,6 +107,10 @@ class BudgetSettings(Group):
     """The limit is that of any span so long: what was spent comes back, in 24 parts. A span is 24
     minutes to 366d, a multiple of 24s; 0s: there is none."""
 
+    credits: bool = False
+    """Whether the budget may be credited in any region, by deliveries, top-ups, returns: on or off.
+    Not with a window, a rolling limit, or spends that an outage lets through."""
+
     def rule(self) -> BudgetRule:
         """Return these settings as the contract has them."""
         return BudgetRule(
@@ -117,6 +121,7 @@ class BudgetSettings(Group):
             self.on_outage,
             self.on_expiry,
             self.rolling,
+            self.credits,
         )
 
     @field_validator("zone")
@@ -151,6 +156,16 @@ class BudgetSettings(Group):
             )
         if self.late > LATE_MAX:
             raise rule("late must be 31 days at most")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_credits(self) -> Self:
+        if not self.credits:
+            return self
+        if self.window != "none" or self.rolling:
+            raise rule("credits are of a budget without a window, and without a rolling limit")
+        if self.on_outage != "refuse":
+            raise rule("credits need on_outage:refuse: what was let through names no grant")
         return self
 
 

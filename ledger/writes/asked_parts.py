@@ -4,11 +4,11 @@ Several changes may share an item. The call writes items; its caller gets the en
 that were asked for, in order, also in the error of an unknown outcome.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import entry_id
@@ -17,7 +17,7 @@ from ledger.core.fold import Portions
 from ledger.core.own_keys import list_suffix
 from ledger.core.parts import GatheredParts, part_of, parts_text, whole_of
 from ledger.core.tokens import one_spelling
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
@@ -32,6 +32,16 @@ LISTED_MAX = 100
 """Changes of one counter in a list with a key that share an item. It is a part of the format: a
 repeat by another release must make the same items.
 """
+_KINDS: Mapping[str, Any] = {
+    "region": str | None,
+    "note": str | None,
+    "effective": date | None,
+    "count": int,
+    "reverses": str | None,
+    "spending": Spending | None,
+    "parts": str,
+}
+"""Of what fields of an entry are that is written again, and that nothing else checks."""
 WHOLES_AT_ONCE = 4
 """Items of a call that are checked in one turn of the loop: full ones take 1.5 ms together."""
 
@@ -241,4 +251,9 @@ def _checked(entries: Iterable[object]) -> list[Entry]:
     for entry in listed:
         if not isinstance(entry, Entry):
             raise InvalidInput(f"{rule}, got {entry!r} in it")
+        for name, kind in _KINDS.items():
+            if not isinstance(value := getattr(entry, name), kind):
+                raise InvalidInput(f"{rule}, got one whose {name} is {value!r:.100}")
+        if entry.count != 1 and not entry.parts:
+            raise InvalidInput(f"{rule}, got one of {entry.count} changes without their parts")
     return cast("list[Entry]", listed)

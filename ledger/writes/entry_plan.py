@@ -3,8 +3,8 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -14,7 +14,15 @@ from typing import NamedTuple
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.durations import spoken
-from ledger.core.entry import NOTE_BYTES_MAX, Item, checked_size, entry_id, entry_item, entry_of
+from ledger.core.entry import (
+    NOTE_BYTES_MAX,
+    Item,
+    checked_metadata,
+    checked_size,
+    entry_id,
+    entry_item,
+    entry_of,
+)
 from ledger.core.errors import (
     ContractChangeRefused,
     InvalidEntry,
@@ -30,6 +38,7 @@ from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
+from ledger.writes.book_rules import check_not_book, checked_transfer
 
 KEY_BYTES_MAX = 1024
 SPANS_KEPT = 8
@@ -43,7 +52,8 @@ class Change:
 
     `key` and `at` together make the id the same in every call and region; a UUIDv7 or a ULID as
     key carries its `at`. `note` is free text, `effective` the date to which the change applies, if
-    it is not the day of writing.
+    it is not the day of writing; `metadata` up to 20 texts by name. With `legs` it is a transfer in
+    a book: they are of account, asset and amount, and `change` is 0.
     """
 
     counter: str
@@ -52,11 +62,14 @@ class Change:
     effective: date | None = None
     key: str | None = None
     at: datetime | None = None
+    legs: Sequence[tuple[str, str, int | Decimal]] | None = None
+    metadata: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def is_plain(self) -> bool:
         """Whether the change is only an amount."""
-        return self.note is None and self.effective is None and self.key is None and self.at is None
+        is_alone = self.key is None and self.at is None and self.legs is None
+        return is_alone and self.note is None and self.effective is None and not self.metadata
 
 
 class PlannedEntry(NamedTuple):
@@ -145,6 +158,8 @@ def plan_entry(
         shard=keys.shard_of(suffix, shards),
         spending=spending,
         key=key,
+        legs=checked_transfer(change.legs, counter, amount, settings),
+        metadata=checked_metadata(change.metadata) if change.metadata else None,
     )
     if keyed:
         check_horizon(entry, at, settings=settings, now=now)
@@ -208,11 +223,22 @@ def replan(
     entry_id = ids.parse(entry.id)
     if entry_id is None:
         raise InvalidEntry(f"entry {entry.id!r} has an id that the ledger did not make")
-    shard = entry.shard
+    shard, shards_max = entry.shard, settings.shards_max(entry.counter)
     if shard is None:
         shards = _shards_keyed(entry.counter, entry_id.at, settings)
         shard = keys.shard_of(entry_id.suffix, shards)
-    entry = replace(entry, region=entry.region or region, shard=shard)
+    elif shard not in range(shards_max):
+        raise InvalidEntry(
+            f"entry {entry.id} must be in a shard of {entry.counter!r}, 0 to {shards_max - 1},"
+            f" got {shard!r}: no total would count it"
+        )
+    if entry.legs:
+        legs = checked_transfer(entry.legs, entry.counter, entry.change, settings)
+    else:
+        check_not_book(entry.counter, settings)
+        legs = ()
+    metadata = None if entry.metadata is None else checked_metadata(entry.metadata)
+    entry = replace(entry, region=entry.region or region, shard=shard, legs=legs, metadata=metadata)
     if entry.spending is not None and entry.spending.until is None:
         raise InvalidEntry(
             f"entry {entry.id} was spent from a budget: only the call that made it knows until when"
@@ -338,6 +364,8 @@ def _described(entry: Entry, other: Entry) -> str:
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
     parts += [f"in {entry.count} parts"] if entry.count != 1 else []
+    parts += [_first_difference(entry, other)] if entry.legs != other.legs else []
+    parts += ["with other metadata"] if entry.metadata != other.metadata else []
     texts = enumerate(zip_longest(entry.parts.split(" "), other.parts.split(" "), fillvalue=""))
     differing = next((pair for pair in texts if pair[1][0] != pair[1][1]), None)
     parts += [f"of which {differing[0]:03d} is {differing[1][0] or 'none'}"] if differing else []
@@ -345,6 +373,12 @@ def _described(entry: Entry, other: Entry) -> str:
         kind = "held" if spending.hold is not None else "spent"
         parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")
     return " ".join(parts)
+
+
+def _first_difference(entry: Entry, other: Entry) -> str:
+    """Return the first leg of a transfer that another does not have."""
+    leg = next((leg for leg in entry.legs if leg not in other.legs), None)
+    return f"moving {amounts.to_text(leg.amount)} {leg.asset} to {leg.account!r}" if leg else ""
 
 
 def checked_key(key: object, *, what: str = "key") -> str:

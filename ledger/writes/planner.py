@@ -10,6 +10,7 @@ from ledger.core.values import Entry, Spending
 from ledger.runtime.services import Services
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
@@ -59,8 +60,10 @@ class Planner:
             ContractConflict: the region is not written to; see `Settings.check_written`.
         """
         if is_new:
-            keys.checked_new_counter(change.counter)
+            counter = keys.checked_new_counter(change.counter)
             amounts.addend(change.change)
+            if change.legs is None:
+                check_not_book(counter, self._settings.current)
         made: int | str
         if suffix is not None:
             made = suffix

@@ -49,6 +49,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Put, Unknown
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.earlier_calls import EarlierCalls, as_read, leads_to
 from ledger.writes.entry_plan import Change, PlannedEntry, checked_key
 from ledger.writes.planner import Planner
@@ -156,6 +157,7 @@ class Reconciler:
         """
         settings = self._settings.current
         check_home(self._store, settings, what="a total is reconciled")
+        check_not_book(keys.checked_counter(counter), settings)
         skew = settings.clock_skew
         check_offset(self._store.clock_offset, skew=skew, region=self._store.region)
         count = self._checked(counter, counted, at, reason, token)

@@ -14,15 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
+from typing import Protocol
 
 from ledger.contract.view import check_home
-from ledger.core import ids, keys, once
-from ledger.core.entry import Item, entry_item, entry_of
-from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict
+from ledger.core import books, ids, keys, once
+from ledger.core.entry import Item, entry_item, entry_of, spending_of
+from ledger.core.errors import InvalidInput, OutcomeUnknown, StateConflict, StoreError
 from ledger.core.fold import is_alike, named_by
 from ledger.core.ids import MICROSECOND
 from ledger.core.parts import part_named
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Spending
 from ledger.reads.archive.access import OpenArchive, archived_of
 from ledger.reads.archive.reader import archived_line
 from ledger.reads.collection import read_known_net
@@ -62,8 +63,25 @@ class ReversalRequest:
             checked_date(self.effective)
 
 
+class GivenBack(Protocol):
+    """What the reversal of a spend says of the rights that it gives back."""
+
+    @property
+    def spending(self) -> Spending:
+        """What the entry names."""
+
+    def put(self, entry: Entry) -> None:
+        """Note that the entry is durable, or may be."""
+
+    def not_put(self) -> None:
+        """Note that it was not written, nor will be."""
+
+
 class Reverser:
-    """Reverses entries through the home region's store; `others` opens the other regions."""
+    """Reverses entries through the home region's store; `others` opens the other regions.
+
+    `gives_back` says what the reversal of a spend names, where its budget takes credits.
+    """
 
     def __init__(
         self,
@@ -74,12 +92,14 @@ class Reverser:
         archive: OpenArchive,
         others: Callable[[], Awaitable[Mapping[str, Store]]],
         on_entry: Callable[[Entry], None],
+        gives_back: Callable[[Entry], Awaitable[GivenBack | None]],
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = services.clock
         self._archive = archive
         self._on_entry = on_entry
+        self._gives_back = gives_back
         self._earlier = EarlierCalls(store, settings, services.clock, archive, others)
         self._planner = Planner(store.region, settings=settings, services=services)
         self._retrier = Retrier.of(store, clock=services.clock, randomness=services.randomness)
@@ -137,15 +157,11 @@ class Reverser:
         self._earlier.check_arrived(
             original.at, what=f"whether entry {original.id} of {original.counter!r} was reversed"
         )
-        planned = self._planned(original, wanted)
+        back = await self._gives_back(original)
+        planned = self._planned(original, wanted, None if back is None else back.spending)
         reversal = planned.entry
         put = Put(once.record_of(planned.item), as_read(record), not_after=planned.latest)
-        actions = [put, planned.put]
-
-        async def attempt() -> Outcome:
-            return await self._store.transact(actions)
-
-        match (await self._retrier.until_answered(attempt)).outcome:
+        match await self._sent([put, planned.put], reversal, back):
             case Applied():
                 self._on_entry(reversal)
                 return reversal
@@ -153,13 +169,41 @@ class Reverser:
                 raise _unknown(entry, cause)
         return None
 
-    def _planned(self, original: Entry, wanted: ReversalRequest) -> PlannedEntry:
+    async def _sent(
+        self, actions: Sequence[Put], reversal: Entry, back: GivenBack | None
+    ) -> Outcome:
+        """Send a reversal until it is answered, and let those know whose grants it names."""
+
+        async def attempt() -> Outcome:
+            return await self._store.transact(actions)
+
+        may_be_there = True
+        try:
+            final = await self._retrier.until_answered(attempt)
+            may_be_there = isinstance(final.outcome, Applied | Unknown) or final.doubt is not None
+        except StoreError:
+            may_be_there = False
+            raise
+        finally:
+            if back is not None and may_be_there:
+                back.put(reversal)
+            elif back is not None:
+                back.not_put()
+        return final.outcome
+
+    def _planned(
+        self, original: Entry, wanted: ReversalRequest, spending: Spending | None
+    ) -> PlannedEntry:
         """Plan the opposite entry in the collection of the original, with an id after its."""
         change = Change(
-            original.counter, original.change.copy_negate(), wanted.note, wanted.effective
+            original.counter,
+            original.change.copy_negate(),
+            wanted.note,
+            wanted.effective,
+            legs=books.opposite(original.legs) or None,
         )
         suffix = once.suffix_of(once.reversal_key(original.counter, original.id))
-        planned = self._planner.plan(change, is_new=False, suffix=suffix)
+        planned = self._planner.plan(change, is_new=False, suffix=suffix, spending=spending)
         after = ids.sort_key(ids.moment_of(ids.split(original.id)[0]) + MICROSECOND, suffix)
         reversal = replace(
             planned.entry,
@@ -191,6 +235,8 @@ class Reverser:
                 if line is not None:
                     place = keys.counter_of(partition)
                     whole = line.entry(entry.counter, place[1] if place else 0)
+                    # What paid for it says whose rights its reversal gives back.
+                    whole = replace(whole, spending=spending_of(line.other))
                     return self._named(entry, whole)
             if item is not None:
                 self._check_as_merged(entry)

@@ -31,6 +31,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
 from ledger.writes.asked_parts import AskedParts, ListedChanges, plan_again, plan_changes
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.entry_plan import Change, PlannedEntry
 from ledger.writes.group_commit import GroupCommit, OnGroup
 from ledger.writes.insert_store import inserting
@@ -273,7 +274,10 @@ class Writer:
             self.check_clock()
             return self._direct.until(end).put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_new_counter(counter), amounts.addend(change)
-        if self._live.current.combines(counter):
+        settings = self._live.current
+        if settings.books:
+            check_not_book(counter, settings)
+        if settings.combines(counter):
             return self._group.combine(counter, amount, end)
         return self._group.record(counter, amount, end)
 
@@ -282,12 +286,18 @@ class Writer:
         self.check_clock()
         settings = self._live.current
         is_combined = settings.combines if settings.combine else None
+        if settings.books:
+            for change in changes:
+                if change.legs is None:
+                    check_not_book(keys.checked_counter(change.counter), settings)
         asked = plan_changes(changes, self._planner, is_combined)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 
     async def record_listed(self, listed: ListedChanges, *, end: float = NEVER) -> list[Entry]:
         """Write changes that have one key together; see `Ledger.record_many`."""
         self.check_clock()
+        for counter in {item.counter for item in listed.items}:
+            check_not_book(counter, self._live.current)
         asked = AskedParts(self._planner.replan(listed.items), listed.places)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 

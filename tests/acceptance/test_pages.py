@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
 from proof.simulator.clock_mutants import CLOCK_MUTANTS
+from proof.simulator.credit_mutants import CREDIT_MUTANTS
 from proof.simulator.explorer.limits.cases import CATALOGUE
 from proof.simulator.limit_mutants import LIMIT_MUTANTS
 from support.prose import PRONOUN_ONE, ROOT, faults, limits_of, pages, plain
@@ -30,7 +31,7 @@ def test_the_modules_that_a_page_names_are_there(page: str) -> None:
 
 def test_budgets_have_a_rule_for_each_of_their_mutants() -> None:
     """And name no mutant that is not there."""
-    mutants = (*BUDGET_MUTANTS, *LIMIT_MUTANTS, *CLOCK_MUTANTS)
+    mutants = (*BUDGET_MUTANTS, *CREDIT_MUTANTS, *LIMIT_MUTANTS, *CLOCK_MUTANTS)
     page = (ROOT / "ledger/docs/internals/budgets.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", page))
     broken = {mutant.name for mutant in mutants} | set(CATALOGUE.mutants)

@@ -42,7 +42,10 @@ class OneToken(OpenAccess):
 async def running() -> AsyncIterator[str]:
     """Run a service on a port; every counter is in the index, and has sums and a budget."""
     table = MemoryGlobalTable(
-        index=("*",), periods={"*": {"hours": 72, "days": 62}}, budgets={"*": {}}
+        index=("*",),
+        periods={"*": {"hours": 72, "days": 62}},
+        budgets={"*": {}},
+        books=("book/*",),
     )
     async with (
         served(table, access=OneToken(), body_max=1_000_000) as service,

@@ -14,7 +14,8 @@ from support.serving import AWAY, HOME, Served, served
 from support.strategies import any_amounts
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidCounter
+from ledger.core.books import checked_account
+from ledger.core.errors import InvalidCounter, InvalidEntry
 from ledger.core.keys import checked_new_counter
 from ledger.core.visible import unclear_in
 from ledger.reads.feed.cursors import Cursor, to_text
@@ -49,6 +50,8 @@ BETWEEN_PARAMETERS = (
     "of its parts",  # the change, or the id, is not one of them
     "in a list with a key each change is an amount alone",  # the key may be a header
     "of a list with a key are not written together",
+    "the legs of a transfer must sum to 0 in each asset",
+    "a transfer must name an account once in an asset",
 )
 """Rules between two headers, two parameters, or one and the body: OpenAPI has no words for them."""
 OF_CLOCK_OR_TABLE = (
@@ -63,6 +66,8 @@ OF_CLOCK_OR_TABLE = (
     "its history shows the change that is wrong",  # of a total that 38 digits do not hold
     "the attributes of a counter may have",
     "a counter may have 16 attributes",
+    "is no book: it matches no pattern of `books`",
+    "is a book, by a pattern of `books`",
 )
 """What another request, or the same at another time, is not refused for."""
 
@@ -75,10 +80,19 @@ def _is_counter(text: str) -> bool:
     return True
 
 
+def _is_account(text: str) -> bool:
+    try:
+        checked_account(text)
+    except InvalidEntry:
+        return False
+    return True
+
+
 def _formats() -> Mapping[str, st.SearchStrategy[str]]:
     """Return all that the service takes of each format that the document has words for alone."""
     return {
         "counter-id": st.text(min_size=1, max_size=60).filter(_is_counter),
+        "account": st.text(min_size=1, max_size=60).filter(_is_account),
         "region": st.sampled_from([HOME, AWAY]),
         "attribute": st.text(min_size=1, max_size=16).filter(str.isprintable),
         "visible": st.text(min_size=1, max_size=60).filter(lambda text: unclear_in(text) is None),
@@ -174,7 +188,10 @@ def _refused_of(service: Served, operation: Any) -> list[str]:
 async def test_no_request_of_the_document_is_refused_for_its_form() -> None:
     """Drawn from the schemas alone, of every operation; what else refuses one is said above."""
     table = MemoryGlobalTable(
-        index=("*",), periods={"*": {"hours": 72, "days": 62}}, budgets={"*": {}}
+        index=("*",),
+        periods={"*": {"hours": 72, "days": 62}},
+        budgets={"*": {}},
+        books=("book/*",),
     )
     refused = dict[str, list[str]]()
     async with served(table, body_max=10_000_000) as service:

@@ -20,7 +20,6 @@ from ledger.commands.export import _entries, _JsonLines, counters_in
 from ledger.core import amounts
 from ledger.core.errors import NotSent, OutcomeUnknown, RetryHorizonPassed, StoreError
 from ledger.core.values import Entry
-from ledger.http.wire.schemas import EntryModel
 from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.runtime.tasks import background_tasks
 from ledger.session.assembly import GivenConnections
@@ -238,7 +237,7 @@ async def export(ledger: Ledger) -> list[Entry]:
     text = StringIO()
     lines = _JsonLines(text)
     async for entry in _entries(ledger, await counters_in(ledger.store)):
-        lines.take(EntryModel.fields_of(entry))
+        lines.take(entry)
     lines.end()
     rows = map(orjson.loads, text.getvalue().splitlines())
     return [Entry(one["counter"], one["id"], Decimal(one["change"])) for one in rows]

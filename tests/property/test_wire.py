@@ -14,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import any_amounts, moments, texts
 
+from ledger.core.books import Accounts
 from ledger.core.descriptions import Value
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Leg
 from ledger.http.client.answers import read_as
 from ledger.http.wire import schemas
 from ledger.http.wire.models import ValueModel
 from ledger.reads.feed.page import FeedPage
+from ledger.reads.total import Total
 
 SECONDS_MAX = 10**10
 ENDS = st.sampled_from(["settled", "void", "expired", "charged", None])
@@ -43,6 +45,11 @@ def held() -> Mapping[Any, st.SearchStrategy[Any]]:
         bool: st.booleans(),
         type(None): st.none(),
         Mapping[str, Value]: st.dictionaries(texts(), attribute, max_size=3),
+        Mapping[str, str]: st.dictionaries(texts(), texts(), max_size=3),
+        Accounts: st.dictionaries(
+            texts(), st.dictionaries(texts(), any_amounts(), max_size=3), max_size=3
+        ),
+        Leg: st.builds(Leg, texts(), texts(), any_amounts()),
     }
 
 
@@ -54,6 +61,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         hints = get_type_hints(kind)
         names = [one.name for one in fields(kind) if one.init and one.compare]
         parts = {name: ENDS if name == "resolved" else values(hints[name]) for name in names}
+        if kind is Total:
+            parts["accounts"] = st.none()  # those of a book are asked for by themselves
         return st.builds(kind, **parts)
     parts_of = get_args(kind)
     if get_origin(kind) is Literal:
@@ -71,11 +80,12 @@ def test_a_value_is_read_as_it_was_written(name: str, data: st.DataObject) -> No
     """By its model, as the client reads it; what the model says is all that is written."""
     model = MODELS[name]
     value = data.draw(values(model.kind))
-    members = (
-        schemas.RegionTotalModel.fields_of(value) | {"age": 0.5}
-        if model is schemas.TotalModel
-        else model.fields_of(value)
-    )
+    besides: dict[Any, tuple[Any, dict[str, Any]]] = {
+        schemas.TotalModel: (schemas.RegionTotalModel, {"age": 0.5}),
+        schemas.CreditedModel: (schemas.EntryModel, {"spendable": True}),
+    }
+    written, more = besides.get(model, (model, {}))
+    members = written.fields_of(value) | more
     read = read_as(model, orjson.dumps(members))
     assert read is not None
     assert read.to_value() == value

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 from proof.simulator.budget_audit import BudgetAudit, BudgetRules
-from proof.simulator.budgets import draw_budgets, has_wrong_clocks, keeps_budgets
+from proof.simulator.budgets import (
+    CREDITS_MIN,
+    draw_budgets,
+    has_wrong_clocks,
+    keeps_budgets,
+    keeps_credits,
+)
+from proof.simulator.losses import is_lossy
 from proof.simulator.mutants import run_mutant
 from proof.simulator.rolling_edges import has_edges
 from proof.simulator.run import run_seed
@@ -18,6 +25,7 @@ from ledger.testing.replicas import ManualWorld
 
 SEEDS = [seed for seed in range(700) if keeps_budgets(seed)]
 SOME = (107,)
+LOSSY = [seed for seed in range(2_100) if keeps_credits(seed) and is_lossy(seed)]
 HERE, THERE = "us-east-1", "eu-west-1"
 
 
@@ -33,6 +41,17 @@ def test_limits_hold_in_a_world(seed: int) -> None:
 @pytest.mark.parametrize("seed", sorted({*SEEDS} - {*SOME}))
 def test_limits_hold_in_many_worlds(seed: int) -> None:
     """The same, of more of them."""
+    assert run_seed(seed).violation is None
+
+
+@pytest.mark.parametrize(
+    "seed", [42, 81, *(pytest.param(seed, marks=pytest.mark.slow) for seed in LOSSY)]
+)
+def test_no_more_is_spent_than_limit_and_credits_in_a_world(seed: int) -> None:
+    """With keys and without, by reversals, and where a region is lost with what was credited."""
+    plan = draw(seed).budgets
+    assert plan is not None
+    assert len(plan.credits) >= CREDITS_MIN
     assert run_seed(seed).violation is None
 
 
@@ -71,11 +90,13 @@ class Audited:
     )
     said: list[str] = field(default_factory=list)
     lets_through: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.audit = BudgetAudit(
             BudgetRules({"budget-0": 10}, self.lets_through),
             fail=lambda rule, _: self.said.append(rule),
+            lost=self.lost,
         )
         self.world.observers.append(self)
 
@@ -164,6 +185,28 @@ def test_each_step_is_judged(items: list[Item], rule: str) -> None:
     for item in items:
         found.world.put(HERE, item)
     assert found.said[:1] == ([rule] if rule else [])
+
+
+@pytest.mark.parametrize(("arrives", "rule"), [(True, "rest"), (False, "balance")])
+def test_what_a_lost_region_credited_is_spent_only_if_it_arrived(
+    rule: str, *, arrives: bool
+) -> None:
+    """Of 10, and of 5 that the lost region credited and sent, 12 are spent in the other."""
+    found = Audited(lost=frozenset({THERE}))
+    name = f"{THERE}.1/0"
+    found.world.put(THERE, rights(1, region=THERE))
+    found.world.put(THERE, rights(2, region=THERE, grants={2: 0}))
+    if not arrives:
+        found.world.isolate(THERE)
+    found.world.put(THERE, spend(-5, note="credit", grant=f"{name}/2"))
+    found.world.put(THERE, rights(3, region=THERE, charged=-5, sent={f"{HERE}.1/0": 5}))
+    found.world.put(HERE, rights(1, minted=10))
+    found.world.put(HERE, rights(2, minted=10, taken={name: 5}, grants={2: 12}))
+    found.world.put(HERE, spend(12))
+    found.world.put(HERE, rights(3, minted=10, taken={name: 5}, charged=12))
+    assert found.said == []
+    assert rule in found.at_rest()
+    assert ("balance" in found.said) is not arrives
 
 
 def test_rights_are_written_through_their_own_region() -> None:

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from proof.simulator.correcting import is_correcting
 from proof.simulator.correction_audit import COUNTED, REVERSED, CorrectionAudit
-from proof.simulator.correctors import is_correcting, is_losing
+from proof.simulator.correctors import is_losing
 from proof.simulator.losses import is_lossy
 from proof.simulator.run import run_seed
 

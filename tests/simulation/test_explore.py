@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from proof.simulator.explorer.__main__ import app
+from proof.simulator.explorer.cases import BOOKS
 from proof.simulator.explorer.keys import Keys
 from proof.simulator.explorer.model import Model
 from proof.simulator.explorer.mutants import MUTANTS
@@ -14,6 +15,21 @@ from proof.simulator.explorer.walk import explore
 from typer.testing import CliRunner
 
 from compactor import merge_plan
+from ledger.core import books
+
+
+def test_a_book_has_the_states_of_a_counter() -> None:
+    """One for one, whichever rule is broken: no decision reads what a transfer moves."""
+    cases = [*BOOKS.cases.values(), *(one.case for one in BOOKS.mutants.values())]
+    for case in cases:
+        book, counter = explore(case), explore(replace(case, book=False))
+        assert replace(book, seconds=0) == replace(counter, seconds=0)
+
+
+def test_a_net_that_keeps_its_old_balances_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The balances come from the net that production folds, and from what it leaves."""
+    monkeypatch.setattr(books, "fitting", lambda net, keys, _: (keys, net and net.accounts))
+    assert "counts a 0x" in explore(Case(entries=1, book=True)).wrong
 
 
 @pytest.mark.slow
@@ -103,6 +119,14 @@ def test_the_command_prints_what_it_has_walked() -> None:
     assert result.return_value == 0
     assert "334 states" in result.output
     assert "no wrong total" in result.output
+
+
+def test_the_command_explores_books() -> None:
+    """A case of transfers, and what a mutant breaks in one."""
+    assert "50 states" in _run("--entries", "1", "--book").output
+    result = _run("--book", "--mutant", "no-ids")
+    assert result.return_value == 0
+    assert "counts a 2x" in result.output
 
 
 @pytest.mark.parametrize(

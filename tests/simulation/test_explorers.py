@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from proof import results
 from proof.simulator.explorer import __main__ as merging
+from proof.simulator.explorer.cases import BOOKS
 from proof.simulator.explorer.cases import CATALOGUE as MERGING
 from proof.simulator.explorer.catalogue import Catalogue
 from proof.simulator.explorer.late import __main__ as late
@@ -25,7 +26,7 @@ from proof.simulator.explorer.terms import __main__ as terms
 from typer.testing import CliRunner
 
 SLICES, SUMS, TERMS = slices.CATALOGUE, sums.CATALOGUE, terms.CATALOGUE
-CATALOGUES = {MERGING.title: MERGING, LIMITS.title: LIMITS}
+CATALOGUES = {one.title: one for one in (MERGING, BOOKS, LIMITS)}
 CATALOGUES |= {one.CATALOGUE.title: one.CATALOGUE for one in (loss, late, repeats)}
 CATALOGUES |= {one.title: one for one in (SLICES, SUMS, TERMS)}
 ROWS = {title: results.rows_of(title) for title in CATALOGUES}
@@ -43,6 +44,7 @@ SLOW_MUTANTS = {
     ("Budgets", "closed-though-topped-up"),
     ("Budgets", "topped-up-though-closed"),
     ("Budgets", "fetched-from-the-lost"),
+    ("Budgets", "reclaimed-with-credits-unagreed"),
     ("Budgets", "steps-forgotten"),
     *(("Slices", name) for name in SLICES.mutants if name != "taken-from-the-head"),
     ("Sums of pipelines", "copied-once"),

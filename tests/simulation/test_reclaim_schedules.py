@@ -13,7 +13,8 @@ from support.tiers import LONG
 
 from ledger.budgets import reclaim
 from ledger.budgets.grant_closing import RegionViews
-from ledger.budgets.reclaim import ARRIVED_SECONDS, reclaim_lost
+from ledger.budgets.lost_stake import ARRIVED_SECONDS
+from ledger.budgets.reclaim import reclaim_lost
 from ledger.budgets.rights import Holder, Rights, key_of, rights_item, rights_of
 from ledger.budgets.rights_plan import create
 from ledger.core.errors import LedgerError

@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from support.compacting import SETTLE, Instance, World, compactor_settings
-from support.ledgers import WEST
+from support.ledgers import HOME, WEST
 
 from compactor.archive_object import ArchiveObject
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 from ledger.reads.archive import objects
 from ledger.reads.archive.places.memory import MemoryPlace
 from ledger.reads.archive.segments import of_lines, to_lines
@@ -24,6 +26,11 @@ URL = "file:///archive"
 def archived_settings(**overrides: Any) -> Settings:
     """Return the compactor's settings of tests, with an archive."""
     return compactor_settings(**overrides).replace(archive=(URL,))
+
+
+def fold_of(change: Decimal, count: int) -> NetChange:
+    """Return a fold with this sum of so many entries."""
+    return NetChange(change, count, (), "v", "", HOME)
 
 
 class ArchivedWorld:

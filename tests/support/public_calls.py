@@ -12,7 +12,7 @@ import compactor
 import ledger
 import ledger.http.client
 import ledger.writes.imports
-from ledger import Budget, Hold, Ledger, LightHold, Put, Table, sync
+from ledger import Book, Budget, Hold, Ledger, LightHold, Put, Table, Transfer, sync
 from ledger.core.entry import Item
 from ledger.core.values import Entry
 from ledger.pipeline.core.records import Delivery
@@ -125,6 +125,11 @@ class Made:
     def budget(self) -> Budget:
         """A budget that has a limit."""
         return self.table.budget("key/1")
+
+    @property
+    def book(self) -> Book:
+        """A book."""
+        return self.table.book("book/1")
 
     @property
     def ledger(self) -> Ledger:
@@ -326,6 +331,7 @@ SPENDING: dict[str, Callable[..., Awaitable[Any]]] = {
 }
 LIMITS: dict[str, Call] = {
     "Budget.create": lambda made, **options: made.table.budget("key/2").create(1, **options),
+    "Budget.credit": lambda made, **options: made.budget.credit(1, **options),
     "Budget.explain": lambda made, **options: made.budget.explain(**options),
     "Budget.go_on": lambda made, **options: made.budget.go_on(**options),
     "Budget.lower_limit": lambda made, **options: made.budget.lower_limit(to=9, **options),
@@ -335,6 +341,15 @@ LIMITS: dict[str, Call] = {
     "Hold.settle": lambda made, **options: made.hold.settle(1, **options),
     "Hold.void": lambda made, **options: made.hold.void(**options),
     "LightHold.settle": lambda made, **options: made.light.settle(1, **options),
+}
+LEGS = (("cash", "EUR", -5), ("customer/alice", "EUR", 5))
+BOOK: dict[str, Call] = {
+    "Book.balances": lambda made, **options: made.book.balances(**options),
+    "Book.history": lambda made, **options: listed(made.book.history(**options)),
+    "Book.transfer": lambda made, **options: made.book.transfer(LEGS, **options),
+    "Book.transfer_many": lambda made, **options: made.book.transfer_many(
+        [Transfer(LEGS)], **options
+    ),
 }
 COUNTER: dict[str, Callable[..., Awaitable[object]]] = {
     "add": lambda counter, **options: counter.add(1, **options),
@@ -370,7 +385,7 @@ def calls() -> dict[str, Call]:
     named = {f"Ledger.{name}": call for name, call in LEDGER.items()}
     named |= {f"Table.{name}": call for name, call in TABLE.items()}
     named |= {f"Lease.{name}": call for name, call in LEASE.items()}
-    named |= SEQUENCES | GUARDS | OTHERS | LIMITS
+    named |= SEQUENCES | GUARDS | OTHERS | LIMITS | BOOK
     for name in SPENDING:
         named[f"Budget.{name}"] = of_budgets(name, several=False)
         named[f"Budgets.{name}"] = of_budgets(name, several=True)

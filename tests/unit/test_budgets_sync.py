@@ -2,13 +2,13 @@
 
 from decimal import Decimal
 
-from ledger import Granted, Refused, sync
+from ledger import Credited, Granted, Refused, sync
 from ledger.testing import MemoryGlobalTable
 
 
 def test_a_budget_is_spent_held_and_settled_from_plain_code() -> None:
     """Holds come back as holds of `ledger.sync`, one by one and many at once."""
-    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {}})
+    world = MemoryGlobalTable(["us-east-1"], budgets={"key/*": {"credits": "on"}})
     with sync.Table(world.table()) as table:
         budget = table.budget("key/42")
         assert budget.create(100)
@@ -38,4 +38,6 @@ def test_a_budget_is_spent_held_and_settled_from_plain_code() -> None:
         assert budget.explain().startswith("budget key/42: limit ")
         assert [state.counter for state in table.all_budgets()] == ["key/42"]
         assert isinstance(table.budgets(["key/42"]).spend(1), Granted)
-        assert table.ledger.total("key/42", max_age=0).value == Decimal(-31)
+        credited = budget.credit(5, key="delivery-1", at=world.clock.now())
+        assert isinstance(credited, Credited)
+        assert table.ledger.total("key/42", max_age=0).value == Decimal(-26)

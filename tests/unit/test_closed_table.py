@@ -26,7 +26,7 @@ def make(store: SilentStore | None = None) -> Table:
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
-        budgets={"key/*": {}},
+        budgets={"key/*": {"credits": True}},
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     return Table(

@@ -32,7 +32,8 @@ async def is_renewed_by(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
-        budgets={"key/*": {}},
+        budgets={"key/*": {"credits": True}},
+        books=("book/*",),
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     table = Table(

@@ -11,6 +11,7 @@ from support.ledgers import AWAY, HOME, make_settings
 from support.tables import changes_file, make_table, trades
 
 from ledger import (
+    Book,
     LeaseLost,
     Ledger,
     LedgerError,
@@ -249,6 +250,7 @@ PAIRS = [
     (sync.ConditionGuard, ConditionGuard),
     (sync.LockGuard, LockGuard),
     (sync.DeadLetters, DeadLetters),
+    (sync.Book, Book),
     (sync.Importer, Importer),
     (sync.Pipeline, LaneWorker),
     (sync.Table, Table),

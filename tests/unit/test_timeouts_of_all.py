@@ -66,6 +66,7 @@ READS = frozenset(
     in {
         *(
             "all_budgets",
+            "balances",
             "counters",
             "description",
             "explain",
@@ -89,7 +90,8 @@ def make(store: SilentStore) -> Table:
     settings = make_settings(
         index=("*",),
         periods={"*": {"zone": "UTC"}},
-        budgets={"key/*": {}},
+        budgets={"key/*": {"credits": True}},
+        books=("book/*",),
         pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]},
     )
     return Table(

@@ -37,10 +37,16 @@ from ledger.administration.archive.chains import (
     readable_indexes,
 )
 from ledger.administration.archive.rebuild import only_copies
-from ledger.core import amounts, keys
+from ledger.core import amounts, books, keys
 from ledger.core.archive_pointers import ArchiveState
 from ledger.core.entry import key_of
-from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, DamagedItem
+from ledger.core.errors import (
+    AmountOverflow,
+    ArchiveDamaged,
+    ArchiveError,
+    ArchiveMissing,
+    DamagedItem,
+)
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.reads.archive import objects
@@ -70,17 +76,22 @@ class NetsShown:
 
     net: NetChange
     head: ArchiveState
+    balances: books.Accounts
     regions: list[str]
 
 
 @dataclass(slots=True)
 class ChainWalk:
-    """A chain on its way back: the number of the next segment."""
+    """A chain on its way back: the number of the next segment, and the balances that it came to.
+
+    Those are None after a segment whose own cannot be read: the next are not compared.
+    """
 
     shown: NetsShown
     at: str
     segments: AsyncGenerator[Segment, None]
     number: int
+    balances: books.Accounts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +195,13 @@ class ArchiveCheck:
         for region, store in self.stores.items():
             try:
                 net = await read_net(store, partition)
-                head = archived_of(net, partition)
+                head, balances = archived_of(net, partition), books.accounts_of(net)
             except DamagedItem as error:
                 self._report(f"{partition!r} in {region}", str(error))
                 continue
             if net is not None and net.archive is not None:
-                found.setdefault(head.chain, NetsShown(net, head, [])).regions.append(region)
+                shown = found.setdefault(head.chain, NetsShown(net, head, balances, []))
+                shown.regions.append(region)
         # In each place: an error in one may hide behind the copy in another.
         named = [await self._chains(partition, found, place) for place in self.places.places]
         self._named[partition] = max(named)
@@ -210,7 +222,8 @@ class ArchiveCheck:
                 segments = reader.walk(partition, shown.head)
                 stack.push_async_callback(segments.aclose)
                 at = f"{partition!r} in {', '.join(shown.regions)}, archive {place.url}"
-                walks.append(ChainWalk(shown, at, segments, shown.head.number))
+                number = shown.head.number
+                walks.append(ChainWalk(shown, at, segments, number, shown.balances))
                 if not shown.head.number:
                     self._compare(at, shown.net, shown.head.base_change, shown.head.base_count)
             for number in range(max((walk.number for walk in walks), default=0), 0, -1):
@@ -236,7 +249,26 @@ class ArchiveCheck:
             return None
         if walk.number == walk.shown.head.number:
             self._compare(walk.at, walk.shown.net, segment.change, segment.count)
+        self._balance(walk, segment)
         return segment
+
+    def _balance(self, walk: ChainWalk, segment: Segment) -> None:
+        """Compare the balances in a segment with those that the later ones began with."""
+        later, walk.balances = walk.balances, None
+        after = f"after segment {segment.number:,}"
+        try:
+            if later is not None:
+                self._balanced(walk, {after: segment.balances, "what followed": later})
+            walk.balances = segment.before_balances
+        except (ValueError, AmountOverflow) as error:
+            self._report(walk.at, f"the accounts of segment {segment.number:,}: {error}")
+            return
+        if segment.number == 1 and not segment.base_count:
+            self._balanced(walk, {"before all transfers": walk.balances, "must be": {}})
+
+    def _balanced(self, walk: ChainWalk, shown: Mapping[str, books.Accounts]) -> None:
+        if unlike := books.unlike(shown):
+            self._report(walk.at, f"balances differ: {unlike}")
 
     def _compare(self, at: str, net: NetChange, change: Decimal, count: int) -> None:
         """Compare a net with its chain's newest segment, or with its base."""

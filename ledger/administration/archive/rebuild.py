@@ -23,7 +23,7 @@ from datetime import datetime
 from random import Random
 
 from ledger.administration.archive.chains import Chains, ObjectIndex, whole_indexes
-from ledger.core import archive_pointers, keys, once, periods
+from ledger.core import archive_pointers, books, keys, once, periods
 from ledger.core.archive_pointers import ArchiveState, PointerPlace
 from ledger.core.entry import net_item
 from ledger.core.errors import ArchiveDamaged, OutcomeUnknown, StateConflict
@@ -190,6 +190,7 @@ class Rebuild:
             generation=self.settings.terms.generation,
             periods=self._periods(partition, first, path),
             archive=archive_pointers.to_bytes(head),
+            accounts=_accounts(path),
         )
 
     def _periods(
@@ -222,6 +223,18 @@ class Rebuild:
                     entries=[],
                     retryable=True,
                 )
+
+
+def _accounts(path: Sequence[tuple[Segment, PointerPlace]]) -> bytes | None:
+    """Return the balances of a book's transfers, from the base and the lines; None of no book."""
+    if path[-1][0].accounts is None:
+        return None
+    balances = books.AccountSums()
+    balances.add(path[0][0].before_balances)
+    for segment, _ in path:
+        for line in segment.lines:
+            balances.move(line.legs)
+    return books.packed(balances.accounts())
 
 
 def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, PointerPlace]]) -> list[Line]:

@@ -279,6 +279,13 @@ def contract_findings(seen: Sequence[RegionObservation], settings: Settings) -> 
         where = ", ".join(region.region for region in seen if region.contract == newest)
         what = f"revision {newest.revision} is in force, and shown by {where}"
         yield Diagnosis(DoctorCheck.CONTRACT, "", CheckState.OK, what)
+    if not newest.terms.has_journals:
+        what = (
+            f"books ({', '.join(newest.terms.books)}) without an archive: they keep balances,"
+            " and no journal of merged transfers"
+        )
+        do = "`ledger table set archive URLS` keeps each transfer from then on"
+        yield Diagnosis(DoctorCheck.CONTRACT, "", CheckState.WARNING, what, do)
 
 
 def _unread(seen: RegionObservation, newest: Contract | None) -> Diagnosis | None:

@@ -24,7 +24,7 @@ from typing import Literal
 
 from ledger.core import once
 from ledger.core.contract_item import CONTRACT_PARTITION
-from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
+from ledger.core.entry import ENTRY_ATTRIBUTES, GRANT, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.index import INDEX_PREFIX
 from ledger.core.keys import (
@@ -160,7 +160,8 @@ _GRANTS: dict[Role, tuple[RoleGrant, ...]] = {
             ("PutItem",),
             Where.HOME,
             never_keys=_OWN,
-            only_attributes=once.ATTRIBUTES,
+            # The reversal of a spend gives rights back, of a grant that a spender's policy allows.
+            only_attributes=(*once.ATTRIBUTES, GRANT),
         ),
         RoleGrant("KeepRecords", ("GetItem", "PutItem", "Query"), Where.HOME, only_keys=_RECORDS),
         RoleGrant("LookAtEntries", ("GetItem", "Query"), never_keys=_OWN),

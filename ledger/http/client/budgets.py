@@ -11,6 +11,7 @@ from typing import Any
 from ledger.budgets.budget import HOLDS_AT_ONCE, Expires
 from ledger.budgets.budget_state import BudgetState, explain_budget
 from ledger.budgets.spend_request import (
+    Credited,
     Granted,
     Refused,
     SpendOutcome,
@@ -22,7 +23,7 @@ from ledger.core.amounts import check_bool
 from ledger.core.errors import BudgetExceeded, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.http.client.requests import NamedChange, Request, query, segment, time_text
-from ledger.http.wire.schemas import BudgetLimitModel, BudgetModel, EntryModel
+from ledger.http.wire.schemas import BudgetLimitModel, BudgetModel, CreditedModel, EntryModel
 from ledger.http.wire.values import refused_of
 from ledger.runtime.tasks import run_all
 from ledger.writes.change_list import check_list
@@ -218,11 +219,11 @@ class Budgets:
         request = Request("POST", f"{_path(self.names[0])}/{what}", EntryModel, body=fields)
         return await self._calls.spend(request, timeout, partial(self._lost, is_own=named.is_own))
 
-    def _lost(self, cause: str, *, is_own: bool) -> OutcomeUnknown:
-        safe, unsafe = "the same call is harmless", "without a key the same call is another spend"
-        advice = unsafe if is_own else safe
+    def _lost(self, cause: str, *, is_own: bool, what: str = "spend from") -> OutcomeUnknown:
+        safe, another = "the same call is harmless", what.partition(" ")[0]
+        advice = f"without a key the same call is another {another}" if is_own else safe
         return OutcomeUnknown(
-            f"no answer for a spend from {self.names[0]!r}, which may be made or not ({cause}):"
+            f"no answer for a {what} {self.names[0]!r}, which may be made or not ({cause}):"
             f" {advice}",
             entries=[],
             retryable=not is_own,
@@ -264,6 +265,33 @@ class Budget(Budgets):
         request = Request("PUT", _path(self.name), BudgetLimitModel, body=body)
         status, _ = await self._calls.write(request, timeout, self._lost_limit)
         return status == HTTPStatus.CREATED
+
+    async def credit(
+        self,
+        amount: int | Decimal,
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        note: str | None = None,
+        wait: float = 0.0,
+        timeout: float | None = None,
+    ) -> Credited:
+        """Give the budget an amount above 0; durable in the service's region.
+
+        Without a `key` it is sent under one that is made here, as a spend is.
+
+        Raises:
+            OutcomeUnknown: as `spend`.
+            And as `ledger.budgets.budget.Budget.credit`.
+        """
+        named = self._calls.named(Change(self.name, amount, note, None, key, at))
+        fields = {**named.fields, "wait": _waited(wait)}
+        fields["amount"] = fields.pop("change")
+        del fields["counter"]  # it is in the path
+        request = Request("POST", f"{_path(self.name)}/credits", CreditedModel, body=fields)
+        lost = partial(self._lost, is_own=named.is_own, what="credit of")
+        status, found = await self._calls.write(request, timeout, lost)
+        return Credited(found.to_value(repeated=status == HTTPStatus.OK), found.spendable)
 
     async def state(
         self, *, at: datetime | None = None, timeout: float | None = None

@@ -1,6 +1,6 @@
 """`Ledger`: the methods of `ledger.Ledger`, over HTTP."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Self
 
 import httpx
-import orjson
 
 from ledger.core import amounts, ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, LedgerError, OutcomeUnknown
 from ledger.core.reconciliation import Reconciled
 from ledger.core.values import Entry
+from ledger.http.client.books import Book, BookCalls
 from ledger.http.client.budgets import Budget, Budgets, Calls
 from ledger.http.client.exchange import Exchange
 from ledger.http.client.reads import Reads
@@ -34,6 +34,7 @@ from ledger.http.client.requests import (
     recording,
     recording_list,
     segment,
+    size_of,
 )
 from ledger.http.wire.schemas import (
     BudgetModel,
@@ -168,12 +169,14 @@ class Ledger(Reads):
         effective: date | None = None,
         key: str | None = None,
         at: datetime | None = None,
+        metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Entry:
         """Add `change` to a counter; durable in the service's region when it returns.
 
-        `key` and `at` as in `ledger.Ledger.record`. Without a key each call is a change of its own:
-        lost requests and answers are repeated within the call under a key that is made here.
+        `key`, `at` and `metadata` as in `ledger.Ledger.record`. Without a key each call is a change
+        of its own: lost requests and answers are repeated within the call under a key that is made
+        here.
 
         Raises:
             NotSent: `timeout` ended before it was sent.
@@ -183,10 +186,8 @@ class Ledger(Reads):
             And as `ledger.Ledger.record`; `Unreachable` if the service is, `AccessDenied` if the
             token does not allow it: nothing was written.
         """
-        asked = Change(counter, change, note, effective, key, at)
-        (entry,) = await record_all(
-            self._opening.here(), [self._named(asked)], end=self._end(timeout)
-        )
+        asked = Change(counter, change, note, effective, key, at, None, metadata)
+        (entry,) = await self._recorded([asked], timeout)
         return entry
 
     async def record_many(
@@ -214,7 +215,10 @@ class Ledger(Reads):
         given = parse_changes(changes)
         if key is not None or at is not None:
             return await self._record_listed(given, key, at, timeout)
-        asked = [self._named(change) for change in given]
+        return await self._recorded(given, timeout)
+
+    async def _recorded(self, changes: Sequence[Change], timeout: float | None) -> list[Entry]:
+        asked = [self._named(change) for change in changes]
         return await record_all(self._opening.here(), asked, end=self._end(timeout))
 
     async def _record_listed(
@@ -271,8 +275,7 @@ class Ledger(Reads):
         """
         checked = [checked_entry(entry) for entry in check_list("entries", entries)]
         sizes = {
-            place: len(orjson.dumps(ProvedEntryModel.fields_of(entry)))
-            for place, entry in enumerate(checked)
+            place: size_of(ProvedEntryModel.fields_of(entry)) for place, entry in enumerate(checked)
         }
         parts = [checked] if together and checked else list(portions(checked, sizes))
         found: list[Entry] = []
@@ -378,6 +381,23 @@ class Ledger(Reads):
             InvalidInput: it is not a list of different counters.
         """
         return Budgets(counters, self._calls())
+
+    def book(self, name: str) -> Book:
+        """Return a book: `await ledger.book("book/shop").transfer(legs)`.
+
+        Raises:
+            InvalidCounter: it is not a counter id.
+        """
+        return Book(name, BookCalls(self._recorded, self._page_of))
+
+    async def _page_of(
+        self,
+        answer: type[Answer],
+        path: str,
+        params: Iterable[tuple[str, str]],
+        timeout: float | None,
+    ) -> Answer:
+        return await self._read(answer, path, params, self._end(timeout))
 
     def _calls(self) -> Calls:
         async def read(

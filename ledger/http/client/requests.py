@@ -17,13 +17,14 @@ from urllib.parse import quote
 import orjson
 
 from ledger.core import amounts, ids, keys
-from ledger.core.entry import entry_id
+from ledger.core.books import checked_legs
+from ledger.core.entry import checked_metadata, entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.times import is_time
 from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 from ledger.http.wire.models import AnswerModel
-from ledger.http.wire.schemas import EntriesModel
+from ledger.http.wire.schemas import EntriesModel, LegModel
 from ledger.writes.entry_plan import (
     Change,
     at_without_key,
@@ -37,6 +38,8 @@ ENTRIES_MAX = 1_000
 """Entries of one request, as the service allows."""
 BODY_BYTES_MAX = 512 * 1024
 """From which size on the entries of a call are sent in several requests."""
+VALUE_BYTES = 27
+"""What each value of a body is taken for at least: a request may have 20,000 of them."""
 COUNTERS_MAX = 100
 """Counters of one request for totals, as the service allows."""
 QUERY_BYTES_MAX = 6_000
@@ -87,6 +90,10 @@ class NamedChange:
             fields["note"] = entry.note
         if entry.effective is not None:
             fields["effective"] = entry.effective.isoformat()
+        if entry.legs:
+            fields["legs"] = list(map(LegModel.fields_of, entry.legs))
+        if entry.metadata is not None:
+            fields["metadata"] = entry.metadata
         return fields
 
 
@@ -110,6 +117,8 @@ def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
         note=None if change.note is None else checked_note(change.note),
         effective=None if change.effective is None else checked_date(change.effective),
         key=key,
+        legs=() if change.legs is None else checked_legs(change.legs),
+        metadata=checked_metadata(change.metadata) if change.metadata else None,
     )
     return NamedChange(entry, key, change.at, is_own)
 
@@ -152,8 +161,14 @@ def portions(parts: Sequence[Part], bytes_of: Mapping[int, int]) -> Iterator[lis
 
 def change_portions(changes: Sequence[NamedChange]) -> Iterator[list[NamedChange]]:
     """Yield changes in portions that one request may have."""
-    sizes = {place: len(orjson.dumps(change.fields)) for place, change in enumerate(changes)}
+    sizes = {place: size_of(change.fields) for place, change in enumerate(changes)}
     return portions(changes, sizes)
+
+
+def size_of(fields: Mapping[str, Any]) -> int:
+    """Return how much of a request an entry takes: its bytes, or its values, of which are few."""
+    text = orjson.dumps(fields)
+    return max(len(text), VALUE_BYTES * sum(map(text.count, (b",", b"[", b"{"))))
 
 
 def counter_portions(counters: Sequence[str]) -> Iterator[list[str]]:
@@ -177,13 +192,13 @@ def _portions(
         yield portion
 
 
-def counter_path(counter: str, *rest: str) -> str:
+def counter_path(counter: str, *rest: str, of: str = "counters") -> str:
     """Return the path of a counter, which is checked, or of something of it.
 
     Raises:
         InvalidCounter: it is not a counter id.
     """
-    return "/".join(["/v1/counters", segment(keys.checked_counter(counter)), *rest])
+    return "/".join(["/v1", of, segment(keys.checked_counter(counter)), *rest])
 
 
 def segment(text: str) -> str:

@@ -14,7 +14,7 @@ from ledger.budgets.budget import Expires
 from ledger.budgets.spend_request import Granted, Refused
 from ledger.core.errors import LedgerError
 from ledger.core.values import Entry
-from ledger.http.client import budgets
+from ledger.http.client import books, budgets
 from ledger.http.client.ledger import TIMEOUT_SECONDS
 from ledger.http.client.ledger import Ledger as AsyncLedger
 from ledger.runtime.portal import Opened as _Opened
@@ -103,6 +103,7 @@ class Budget(_Spending[budgets.Budget]):
     """`ledger.http.client.budgets.Budget` with plain calls."""
 
     create = _plain(budgets.Budget.create)
+    credit = _plain(budgets.Budget.credit)
     state = _plain(budgets.Budget.state)
     explain = _plain(budgets.Budget.explain)
 
@@ -110,6 +111,20 @@ class Budget(_Spending[budgets.Budget]):
     def name(self) -> str:
         """The budget's counter."""
         return self._behind.name
+
+
+class Book(_Sync[books.Book]):
+    """`ledger.http.client.books.Book` with plain calls."""
+
+    @property
+    def name(self) -> str:
+        """The counter that the book is."""
+        return self._behind.name
+
+    transfer = _plain(books.Book.transfer)
+    transfer_many = _plain(books.Book.transfer_many)
+    balances = _plain(books.Book.balances)
+    history = _iterator(books.Book.history)
 
 
 class Ledger(_Opened[AsyncLedger]):
@@ -159,3 +174,7 @@ class Ledger(_Opened[AsyncLedger]):
     def budgets(self, counters: Sequence[str]) -> Budgets:
         """Return several limits that are spent from together; see the async `Ledger.budgets`."""
         return Budgets(self._behind.budgets(counters), self._loop.current)
+
+    def book(self, name: str) -> Book:
+        """Return a book; see `ledger.http.client.Ledger.book`."""
+        return Book(self._behind.book(name), self._loop.current)

@@ -14,6 +14,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+import anyio.lowlevel
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,6 +31,10 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
 
+LOOKED_MAX = 10_000
+"""Items that a page looks at, however few it shows."""
+LOOKED_AT_ONCE = 50
+"""Items that are looked at in one turn of the event loop."""
 RETRY_SECONDS = 1
 """What Retry-After says where nothing better is known."""
 
@@ -186,20 +191,29 @@ def problems(errors: Mapping[str, LedgerError]) -> dict[str, Fields]:
 
 
 async def page_of(
-    items: AsyncIterable[Item], limit: int, *, fields: Callable[[Item], Fields], by: str
+    items: AsyncIterable[Item],
+    limit: int,
+    *,
+    fields: Callable[[Item], Fields],
+    by: str,
+    is_shown: Callable[[Item], bool] = bool,
 ) -> tuple[list[orjson.Fragment], str | None]:
     """Return a page as JSON, and the field `by` of its last item, if others follow it.
 
-    It has `limit` items at most, and ends with the one by which it has `BYTES_MAX` bytes.
+    It has `limit` items at most, and ends with the one by which it has `BYTES_MAX` bytes, or after
+    `LOOKED_MAX` items of which few are shown: then `by` is that of the last one looked at.
     """
-    found, size = list[orjson.Fragment](), 0
+    found, size, looked = list[orjson.Fragment](), 0, 0
     last: str | None = None
     async for item in items:
-        if len(found) >= limit or size >= BYTES_MAX:
+        if len(found) >= limit or size >= BYTES_MAX or looked >= LOOKED_MAX:
             return found, last
-        shown = fields(item)
-        found.append(orjson.Fragment(text := orjson.dumps(shown)))
-        size, last = size + len(text), shown[by]
+        looked, last = looked + 1, getattr(item, by)
+        if is_shown(item):
+            found.append(orjson.Fragment(text := orjson.dumps(fields(item))))
+            size += len(text)
+        if looked % LOOKED_AT_ONCE == 0:
+            await anyio.lowlevel.checkpoint()  # the items may be there already
     return found, None
 
 

@@ -32,6 +32,7 @@ from ledger.http.service.answers import (
     retry_after,
 )
 from ledger.http.service.api import (
+    books,
     budgets,
     descriptions,
     entries,
@@ -67,6 +68,7 @@ _ROUTERS = (
     entries.router,
     budgets.router,
     budgets.states,
+    books.router,
     reads.router,
     descriptions.router,
     live.router,

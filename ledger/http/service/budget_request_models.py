@@ -12,6 +12,7 @@ from ledger.budgets.initial_shares import WEIGHT_MAX
 from ledger.budgets.raise_ids import CHARACTERS_MAX
 from ledger.budgets.spend_request import BUDGETS_MAX
 from ledger.core.errors import InvalidInput
+from ledger.http.service.body_values import Above0, Body, NotNegative, Whole, moment
 from ledger.http.service.json_bodies import shown
 from ledger.http.service.query_models import (
     REGION_SCHEMA,
@@ -27,15 +28,7 @@ from ledger.http.service.query_models import (
     printable,
     short,
 )
-from ledger.http.service.request_models import (
-    WAIT_SECONDS_MAX,
-    Above0,
-    Body,
-    NamedBody,
-    NotNegative,
-    Whole,
-    moment,
-)
+from ledger.http.service.request_models import WAIT_SECONDS_MAX, NamedBody
 
 ALSO_MAX = BUDGETS_MAX - 1
 """Wider budgets that one spend takes from, beside that of the path."""
@@ -81,6 +74,14 @@ RaiseId = Annotated[
 ]
 
 
+def waited(wait: float | None, seconds: float | None) -> float:
+    """Return for how long a request waits of which this is asked, and that may take so long."""
+    if seconds is None:
+        return wait or 0.0
+    most = SHARE_FOR_RIGHTS * seconds
+    return most if wait is None else min(wait, most)
+
+
 class SpendBody(NamedBody):
     """An amount to be spent from the budget of the path, and from wider ones, or from none.
 
@@ -99,10 +100,25 @@ class SpendBody(NamedBody):
 
     def waits(self, seconds: float | None) -> float:
         """Return for how long rights are waited for in a request that may take so many seconds."""
-        if seconds is None:
-            return self.wait or 0.0
-        most = SHARE_FOR_RIGHTS * seconds
-        return most if self.wait is None else min(self.wait, most)
+        return waited(self.wait, seconds)
+
+
+class CreditBody(NamedBody):
+    """An amount that the budget of the path is given.
+
+    `key` and `at` name it, in place of the headers; `wait` is for how many seconds it is waited for
+    that it can be spent, by default those of `Prefer: wait=N`.
+    """
+
+    model_config = ConfigDict(json_schema_extra=TIMED_KEY)
+
+    amount: Above0
+    note: Note | None = Field(None, description="Free text, kept with the entry.")
+    wait: float | None = Field(None, ge=0, le=WAIT_SECONDS_MAX)
+
+    def waits(self, seconds: float | None) -> float:
+        """Return for how long a request waits that may take so many seconds."""
+        return waited(self.wait, seconds)
 
 
 class HoldBody(SpendBody):

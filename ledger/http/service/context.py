@@ -49,6 +49,8 @@ rights long, and holds up no other caller's."""
 LOOKS_AT_ONCE = 4
 """Looks of streams that begin, or are told, in one round: of fifty totals one takes 1 to 2 ms. So
 many spends are refused, who may all have waited for the same rights."""
+PAGES_AT_ONCE = 2
+"""Pages that are rendered in one round: a long one takes up to 8 ms."""
 CHANGES_AT_ONCE = 128
 """Changes of requests with many that begin in one round of the event loop."""
 READY_COUNTER = "ledger-service-ready"
@@ -77,6 +79,8 @@ class Context:
     """In which changes of requests with many are made."""
     looks: Turns = field(default_factory=lambda: Turns(_call_soon, LOOKS_AT_ONCE))
     """In which streams look at totals, and tell of them, and spends are refused."""
+    pages: Turns = field(default_factory=lambda: Turns(_call_soon, PAGES_AT_ONCE))
+    """In which pages are rendered."""
     ends: Turns = field(default_factory=lambda: Turns(_call_soon, LATE_AT_ONCE))
     """In which waits, and reads, end whose time is over."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
@@ -195,9 +199,12 @@ def problem_for(request: Request, error: LedgerError) -> Problem:
 def shown_to(
     request: Request, entry: Entry, *, note: str | None = None, effective: date | None = None
 ) -> Fields:
-    """Return an entry as JSON; to who may not read, with note and effective date as sent alone."""
+    """Return an entry as JSON; to who may not read, with note and effective date as sent alone.
+
+    Who may not read sees no legs, and no metadata.
+    """
     if not is_still_allowed(request, "read", entry.counter):
-        entry = replace(entry, note=note, effective=effective)
+        entry = replace(entry, note=note, effective=effective, legs=(), metadata=None)
     return EntryModel.fields_of(entry)
 
 

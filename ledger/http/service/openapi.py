@@ -12,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from ledger.http.service.budget_request_models import (
     BudgetBody,
+    CreditBody,
     ExtendBody,
     HoldBody,
     SettleBody,
@@ -33,6 +34,7 @@ from ledger.http.service.request_models import (
     ReconcileBody,
     RetryBody,
     ReverseBody,
+    TransferBody,
 )
 from ledger.http.wire.models import name_of_schema
 from ledger.http.wire.problems import KINDS, MEDIA_TYPE
@@ -41,7 +43,7 @@ from ledger.http.wire.schemas import ANSWERS
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
     EntryBody, EntriesBody, RetryBody, ReverseBody, ReconcileBody, DescriptionBody,
-    SpendBody, HoldBody, SettleBody, VoidBody, ExtendBody, BudgetBody,
+    SpendBody, CreditBody, HoldBody, SettleBody, VoidBody, ExtendBody, BudgetBody, TransferBody,
 )  # fmt: skip
 _PREFER = {
     "name": "Prefer",
@@ -81,6 +83,10 @@ _PATH = {
     "counter": {
         "description": "The counter's id, percent-encoded, its slashes too.",
         "schema": COUNTER_SCHEMA,
+    },
+    "book": {
+        "description": "The id of the counter that the book is, percent-encoded.",
+        "schema": {**COUNTER_SCHEMA, "examples": ["book/shop"]},
     },
     "entry": {
         "description": "The id of an entry, percent-encoded.",

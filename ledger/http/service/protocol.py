@@ -191,6 +191,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """End the connection if its caller has let it wait for too long."""
         if self._tls is not None and (self._is_stopping or not self._is_deaf):
             self._tls.close_if_sent()
+        if now < self._stalled_at and self._is_due:
+            return  # what came waits for its turn, which is not its caller's fault
         if now >= self._stalled_at or (now >= self._late_at and not self._is_answering):
             self.end()
         elif now >= self._late_at:

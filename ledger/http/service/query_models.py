@@ -27,6 +27,8 @@ from pydantic import (
 )
 from starlette.datastructures import QueryParams
 
+from ledger.core import books
+from ledger.core.entry import METADATA_NAMES_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
 from ledger.core.parts import PARTS_MAX
@@ -153,6 +155,37 @@ NOT_NEGATIVE_SCHEMA = _amount(
 )
 ABOVE_0_SCHEMA = _amount(f"(?:{_above_0(BUDGET_DIGITS_MAX)})", BUDGET_DIGITS_MAX, ", above 0")
 
+MOVED_SCHEMA = _amount(
+    f"-?(?:{_above_0(DIGITS_MAX)})", DIGITS_MAX, ", not 0; out of the account if negative"
+)
+ACCOUNT_SCHEMA: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": books.ACCOUNT_BYTES_MAX,
+    "format": "account",
+    "pattern": rf"^[^~{_CONTROLS}][^{_CONTROLS}]*$",
+    "examples": ["customer/alice"],
+    "description": "Up to 255 bytes of UTF-8, by the rules of a counter's id.",
+}
+"""`ledger.core.books` checks it."""
+ASSET_SCHEMA: Schema = {
+    "type": "string",
+    "pattern": f"^[!-~]{{1,{books.ASSET_CHARACTERS_MAX}}}$",
+    "examples": ["EUR"],
+}
+METADATA_SCHEMA: Schema = {
+    "type": "object",
+    "maxProperties": METADATA_NAMES_MAX,
+    "propertyNames": {"type": "string", "minLength": 1, "format": "visible"},
+    "additionalProperties": {"type": "string"},
+    "description": "Texts by name, for whoever reads the history: 2,048 bytes of UTF-8 together,"
+    " and each character of a name can be seen.",
+}
+TRANSFER: Schema = {
+    "if": {"required": ["legs"], "properties": {"legs": {"type": "array"}}},
+    "then": {"properties": {"change": {"pattern": f"^-?{_ZERO}$"}}},
+}
+
 NOTE_SCHEMA: Schema = {"type": "string", "maxLength": 89_600}
 """Any text that fits into an item beside what else an entry may have, of 4 bytes a character."""
 NAMED_SCHEMA: Schema = {
@@ -269,6 +302,9 @@ Name = Annotated[str, AfterValidator(short(16)), WithJsonSchema(printable(64, na
 CounterId = Annotated[str, _IsShort, Field(json_schema_extra=COUNTER_SCHEMA)]
 EntryId = Annotated[str, Field(json_schema_extra=ENTRY_ID_SCHEMA)]
 Parts = Annotated[str, Field(max_length=PARTS_CHARACTERS_MAX), WithJsonSchema(PARTS_SCHEMA)]
+Account = Annotated[
+    str, Field(min_length=1, max_length=books.ACCOUNT_BYTES_MAX), WithJsonSchema(ACCOUNT_SCHEMA)
+]
 Prefix = Annotated[str, _IsShort, WithJsonSchema(PREFIX_SCHEMA)]
 
 
@@ -363,6 +399,26 @@ class HistoryQuery(Asked):
     limit: int = Field(100, ge=1, le=PAGE_MAX)
 
 
+class BalancesQuery(Asked):
+    """Which balances of a book are to be read, and how."""
+
+    account: list[Account] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Of these accounts alone."
+    )
+    prefix: Prefix = Field("", description="Of accounts that begin with it.")
+    at: When | None = Field(None, description="A date or time: what was moved before it.")
+    max_age: float | None = Field(None, ge=0, description="Seconds that they may be old.")
+    steady: bool = Field(default=False, description="Goes with no `max_age` and no `at`.")
+
+
+class TransfersQuery(HistoryQuery):
+    """Which transfers of a book are to be listed, a page at a time."""
+
+    account: list[Account] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Of those that name one of these."
+    )
+
+
 class FeedQuery(Asked):
     """Which entries are to be followed, and from where on."""
 
@@ -416,7 +472,7 @@ class TopQuery(Asked):
 
 LISTS = frozenset(
     name
-    for query in (IdsQuery, LiveQuery, FeedQuery)
+    for query in (IdsQuery, LiveQuery, FeedQuery, BalancesQuery)
     for name, parameter in query.model_fields.items()
     if get_origin(parameter.annotation) is list
 )

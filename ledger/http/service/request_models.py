@@ -4,49 +4,41 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Annotated
 from urllib.parse import unquote_to_bytes
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, ConfigDict, FailFast, Field
 
-from ledger.core import amounts, ids
+from ledger.core import ids
 from ledger.core.descriptions import Value
-from ledger.core.errors import (
-    AmountOverflow,
-    InvalidAmount,
-    InvalidCounter,
-    InvalidEntry,
-    InvalidInput,
-    UntimedKey,
-)
+from ledger.core.errors import InvalidCounter, InvalidEntry, InvalidInput, UntimedKey
 from ledger.core.keys import ID_BYTES_MAX, checked_counter
-from ledger.core.times import is_time, time_of
+from ledger.core.times import is_time
 from ledger.core.tokens import no_hyphens, time_of_key
 from ledger.core.values import Entry
+from ledger.http.service.body_values import (
+    Addend,
+    Amount,
+    At,
+    Body,
+    Effective,
+    Legs,
+    Metadata,
+    Whole,
+    form_of,
+    legs_of,
+    moment,
+    text_of,
+)
 from ledger.http.service.heads import NOT_ENCODED
-from ledger.http.service.json_bodies import shown
 from ledger.http.service.query_models import (
-    ABOVE_0_SCHEMA,
-    ADDEND_SCHEMA,
-    AMOUNT_SCHEMA,
-    BUDGET_DIGITS_MAX,
     DATE_SCHEMA,
-    EFFECTIVE_SCHEMA,
-    NOT_NEGATIVE_SCHEMA,
     PREFER_LENGTH_MAX,
     PREFER_SCHEMA,
-    TIME_SCHEMA,
     TIMED_KEY,
+    TRANSFER,
     CounterId,
     EntryId,
     Name,
@@ -54,11 +46,9 @@ from ledger.http.service.query_models import (
     Note,
     Parts,
     Region,
-    Schema,
     short,
     together_max,
 )
-from ledger.http.wire.models import AMOUNT_PATTERN
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 from ledger.writes.entry_plan import Change, checked_key
 
@@ -70,25 +60,9 @@ WAIT_SECONDS_MAX = 60.0
 """The longest deadline that a request may ask for."""
 _PREFERENCE = re.compile(r'(?:[^",]|"(?:[^"\\]|\\.)*"?)+')
 _WAIT = re.compile(r'("?)([0-9]{1,4})\1', re.ASCII)
-_AMOUNT = re.compile(AMOUNT_PATTERN, re.ASCII)
+_PREFER, _DAY = map(form_of, (PREFER_SCHEMA, DATE_SCHEMA))
 
 
-def _form_of(schema: Schema) -> re.Pattern[str]:
-    return re.compile(str(schema["pattern"]), re.ASCII)
-
-
-_PREFER, _TIME, _DAY, _EFFECTIVE, _ANY_FORM, _ADDEND_FORM, _BUDGET_FORM = map(
-    _form_of,
-    (
-        PREFER_SCHEMA,
-        TIME_SCHEMA,
-        DATE_SCHEMA,
-        EFFECTIVE_SCHEMA,
-        AMOUNT_SCHEMA,
-        ADDEND_SCHEMA,
-        NOT_NEGATIVE_SCHEMA,
-    ),
-)
 _is_short = short(256)
 
 
@@ -198,20 +172,6 @@ def wait_of(prefer: Sequence[str]) -> float | None:
     return float(found[2])
 
 
-def moment(name: str, text: str) -> datetime:
-    """Return an aware time.
-
-    Raises:
-        InvalidInput: it is none.
-    """
-    if not _TIME.fullmatch(text):
-        raise InvalidInput(
-            f"{name} must be a time with a zone, such as 2026-11-21T06:50:00Z, of the years 1971 to"
-            f" 9899, got {text!r:.100}"
-        )
-    return time_of(text)
-
-
 def bound(name: str, text: str | None) -> datetime | date | None:
     """Return a date or an aware time; None if none was given.
 
@@ -236,59 +196,6 @@ def checked_region(region: str | None, regions: Sequence[str]) -> str | None:
     return region
 
 
-def _amount(
-    value: object,
-    read: Callable[[str], Decimal] = amounts.parse,
-    form: re.Pattern[str] = _ANY_FORM,
-) -> Decimal:
-    if not isinstance(value, str):
-        rounded = ": a number of JSON is rounded by many programs"
-        why = rounded if isinstance(value, int | float) and not isinstance(value, bool) else ""
-        raise InvalidAmount(f'an amount must be a string, such as "12.50", got {shown(value)}{why}')
-    if not _AMOUNT.fullmatch(value):
-        raise InvalidAmount(
-            "an amount must be a decimal number without spaces, such as 12.50, -1 or 1e3, got"
-            f" {value!r:.100}"
-        )
-    try:
-        found = read(value)
-    except AmountOverflow as error:
-        raise InvalidAmount(str(error)) from None
-    if not form.fullmatch(value):
-        raise InvalidAmount(
-            "an amount must be written with no zero before its digits, and with an exponent one"
-            f" digit before the point, such as 12.50 or 1.5e3, got {value!r:.100}"
-        )
-    return found
-
-
-def _addend(value: object) -> Decimal:
-    return _amount(value, lambda text: amounts.addend(amounts.parse(text)), _ADDEND_FORM)
-
-
-def _not_negative(value: object) -> Decimal:
-    found = _addend(value)
-    if str(value).startswith("-"):
-        raise InvalidAmount(f"an amount of a budget must have no sign, got {value!r:.100}")
-    return _of_budget(found, value)
-
-
-def _above_0(value: object) -> Decimal:
-    found = _addend(value)
-    if found <= 0:
-        raise InvalidAmount(f"an amount to spend or hold must be above 0, got {value!r:.100}")
-    return _of_budget(found, value)
-
-
-def _of_budget(found: Decimal, value: object) -> Decimal:
-    """Return an amount of a budget; how large it may be depends on the budget."""
-    if not _BUDGET_FORM.fullmatch(str(value)):
-        raise InvalidAmount(
-            f"an amount of a budget must have up to {BUDGET_DIGITS_MAX} digits, got {value!r:.100}"
-        )
-    return found
-
-
 def edge(name: str, text: str | None) -> datetime | str | None:
     """Return a bound of a history: a time, or the id of an entry; None if none was given.
 
@@ -298,53 +205,8 @@ def edge(name: str, text: str | None) -> datetime | str | None:
     return moment(name, text) if text is not None and is_time(text) else text
 
 
-def _time(value: object) -> datetime:
-    return moment("body: at", _text("at", value))
-
-
-def _date(value: object) -> date:
-    text = _text("effective", value)
-    try:
-        if _EFFECTIVE.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise InvalidInput(f"body: effective must be a date, such as 2026-11-21, got {text!r}")
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"body: {name} must be a string, got {shown(value)}")
-    return value
-
-
 def _written_id(value: object) -> str:
-    return _entry_id("body: id", _text("id", value))
-
-
-def _whole(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_whole)]
-"""A whole number of JSON: there 1.0 is one, too."""
-
-At = Annotated[datetime, BeforeValidator(_time), WithJsonSchema(TIME_SCHEMA)]
-Effective = Annotated[date, BeforeValidator(_date), WithJsonSchema(EFFECTIVE_SCHEMA)]
-Amount = Annotated[Decimal, BeforeValidator(_amount), WithJsonSchema(AMOUNT_SCHEMA)]
-Addend = Annotated[Decimal, BeforeValidator(_addend), WithJsonSchema(ADDEND_SCHEMA)]
-"""What may be added to a counter; an entry that was written may hold any amount."""
-NotNegative = Annotated[
-    Decimal, BeforeValidator(_not_negative), WithJsonSchema(NOT_NEGATIVE_SCHEMA)
-]
-Above0 = Annotated[Decimal, BeforeValidator(_above_0), WithJsonSchema(ABOVE_0_SCHEMA)]
-"""What the ledger takes of budgets, and checks."""
-
-
-class Body(BaseModel):
-    """A body of a request: a member that has no meaning is an error, since it may be a slip."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    return _entry_id("body: id", text_of("id", value))
 
 
 class EntryBody(Body):
@@ -355,6 +217,18 @@ class EntryBody(Body):
     effective: Effective | None = Field(
         None, description="The date that the change is for, if it is not the day of writing."
     )
+    metadata: Metadata | None = None
+
+
+class TransferBody(Body):
+    """A transfer in the book that the path names, whole wherever it is shown."""
+
+    legs: Legs
+    note: Note | None = Field(None, description="Free text, kept with the entry.")
+    effective: Effective | None = Field(
+        None, description="The date that it is for, if it is not the day of writing."
+    )
+    metadata: Metadata | None = None
 
 
 class NamedBody(Body):
@@ -378,18 +252,24 @@ class NamedBody(Body):
 
 
 class NamedEntryBody(EntryBody):
-    """One change of several; `key` and `at` name it, as the headers do of a single one."""
+    """One change of several; `key` and `at` name it, as the headers do of a single one.
 
-    model_config = ConfigDict(json_schema_extra=TIMED_KEY)
+    With `legs` it is a transfer in a book, and `change` is 0.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [TIMED_KEY, TRANSFER]})
 
     counter: CounterId
     key: Named | None = None
     at: At | None = None
+    legs: Legs | None = None
 
     @property
     def asked(self) -> Change:
         """The change."""
-        return Change(self.counter, self.change, self.note, self.effective, self.key, self.at)
+        said = self.note, self.effective, self.key, self.at
+        legs = None if self.legs is None else legs_of(self.legs)
+        return Change(self.counter, self.change, *said, legs, self.metadata)
 
 
 class EntriesBody(NamedBody):
@@ -411,6 +291,8 @@ class EntriesBody(NamedBody):
 class WrittenEntry(Body):
     """An entry as a problem of kind `outcome-unknown` carried it."""
 
+    model_config = ConfigDict(json_schema_extra=TRANSFER)
+
     counter: Annotated[CounterId, BeforeValidator(checked_counter)]
     id: Annotated[EntryId, BeforeValidator(_written_id)]
     key: Annotated[Named, BeforeValidator(checked_key)] = Field(
@@ -424,6 +306,8 @@ class WrittenEntry(Body):
     effective: Effective | None = None
     count: Whole = Field(1, ge=1, le=COUNT_MAX)
     parts: Parts = ""
+    legs: Legs | None = None
+    metadata: Metadata | None = None
     reverses: None = Field(None, description="A reversal is repeated by the call that made it.")
     spending: None = Field(None, description="A spend is repeated by the call that made it.")
 
@@ -439,6 +323,8 @@ class WrittenEntry(Body):
             count=self.count,
             key=self.key,
             parts=self.parts,
+            legs=legs_of(self.legs or ()),
+            metadata=self.metadata or None,
         )
 
 

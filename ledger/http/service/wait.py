@@ -15,7 +15,14 @@ from fastapi import Request
 from starlette.responses import Response
 
 from ledger.http.service.access.tokens import Scope
-from ledger.http.service.context import UNDER_WAY_IN_ALL, Kind, allow, context_of, slots_of
+from ledger.http.service.context import (
+    UNDER_WAY_IN_ALL,
+    Kind,
+    allow,
+    context_of,
+    granted,
+    slots_of,
+)
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import deadline_of, left_until, not_read, not_sent
@@ -131,6 +138,7 @@ async def read_page(
     """Return what is read within so many seconds once fewer pages are read for the caller.
 
     A page is whatever reads more than one total or budget: many at once would hold up all others.
+    It is returned when it is its caller's turn to render one, which the caller does at once.
 
     Raises:
         Refused: the caller may do nothing any more.
@@ -142,7 +150,18 @@ async def read_page(
         async with page_slot(request):
             return await read()
 
-    return await read_within(request, seconds, read_in_turn())
+    found = await read_within(request, seconds, read_in_turn())
+    await page_turn(request)
+    return found
+
+
+async def page_turn(request: Request) -> None:
+    """Wait until it is the turn of a request's caller to render a page.
+
+    Raises:
+        Refused: the caller may do nothing any more.
+    """
+    await context_of(request).pages.turn(granted(request).name)
 
 
 async def read_within(request: Request, seconds: float, read: Awaitable[Result]) -> Result:

@@ -39,9 +39,11 @@ class HookEvent:
 def of_entry(hook: str, entry: Entry) -> HookEvent:
     """Return the event of an entry.
 
-    One whose key was used for two changes comes twice; each change is an event of its own.
+    One whose key was used for two changes comes twice; each change is an event of its own, and so
+    is each transfer, whose change is 0.
     """
-    id_ = _id(hook, entry.counter, entry.id, amounts.to_text(entry.change))
+    moved = [part for leg in entry.legs for part in (*leg[:2], amounts.to_text(leg.amount))]
+    id_ = _id(hook, entry.counter, entry.id, amounts.to_text(entry.change), *moved)
     return HookEvent(
         id_, orjson.dumps({"type": "entry.recorded", "data": EntryModel.fields_of(entry)})
     )

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ledger.core.errors import LedgerError, SettingsError
+from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.http.webhooks.signatures import secrets_of
 from ledger.runtime.files import read_bounded
@@ -70,7 +71,10 @@ def _check_place(url: SplitResult) -> None:
 
 
 class Hook(BaseModel):
-    """One webhook: of `changes` each entry is an event, of `crossings` each crossing of a bound."""
+    """One webhook: of `changes` each entry is an event, of `crossings` each crossing of a bound.
+
+    With an `account`, or `PREFIX*`, of `changes` only transfers in books are that name such a one.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,6 +82,7 @@ class Hook(BaseModel):
     url: str
     on: Literal["changes", "crossings"] = "changes"
     counters: str = "*"
+    account: str | None = None
     below: Bound | None = None
     above: Bound | None = None
     rearm: Bound | None = None
@@ -98,6 +103,8 @@ class Hook(BaseModel):
         bounds = (self.below, self.above)
         if (self.on == "crossings") == (bounds == (None, None)):
             raise ValueError("on: crossings needs a bound (below, above), on: changes has none")
+        if self.account is not None and (self.on == "crossings" or not self.account):
+            raise ValueError("account is a name, or PREFIX*, for on: changes alone")
         if (
             len([secret for secret in (self.secret, self.secret_env, self.secret_file) if secret])
             != 1
@@ -108,6 +115,16 @@ class Hook(BaseModel):
     def matches(self, counter: str) -> bool:
         """Return whether a counter's events are its."""
         return fnmatchcase(counter, self.counters)
+
+    def takes(self, entry: Entry) -> bool:
+        """Return whether an entry is an event of its, or may have made a total cross."""
+        if not self.matches(entry.counter):
+            return False
+        return self.account is None or any(self._is_account(leg.account) for leg in entry.legs)
+
+    def _is_account(self, name: str) -> bool:
+        wanted = self.account or ""
+        return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
 
     @property
     def watch(self) -> Watch | None:

@@ -234,7 +234,7 @@ class HookDelivery:
         """Deal with the entries of a page; return why the webhook is to be disabled, if it is."""
         by_counter: defaultdict[str, list[Entry]] = defaultdict(list)
         for entry in entries:
-            if self._hook.matches(entry.counter):
+            if self._hook.takes(entry):
                 by_counter[entry.counter].append(entry)
         if self._watch is not None:
             jobs = [partial(self._look, self._watch, counter) for counter in by_counter]

@@ -116,7 +116,7 @@ class ValueModel(AnswerModel, Generic[Plain]):
         if not cls.model_fields:
             return
         cls.kind = kinds[0]
-        arguments = {one.name for one in fields(kinds[0]) if one.init}
+        arguments = _arguments_of(kinds[0])
         written, read = list[_Member](), list[_Member]()
         for name, field in cls.model_fields.items():
             there, ways = _attribute(name, field), _ways_of((*field.metadata, field.annotation))
@@ -160,6 +160,13 @@ class _Members:
             if (held := found[name]) is not None:
                 found[name] = way(held)
         return found
+
+
+def _arguments_of(kind: Any) -> set[str]:
+    """Return what one of the library's values is made of: a dataclass, or a named tuple."""
+    if issubclass(kind, tuple):
+        return {*kind._fields}
+    return {one.name for one in fields(kind) if one.init}
 
 
 def _attribute(name: str, field: FieldInfo) -> str:

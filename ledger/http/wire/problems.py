@@ -221,6 +221,18 @@ _KINDS: Mapping[type[LedgerError], Kind] = MappingProxyType(
             " 3339, with a zone). A key without a time could count a change twice, once its entry"
             " is merged.",
         ),
+        errors.Unbalanced: Kind(
+            "unbalanced",
+            HTTPStatus.BAD_REQUEST,
+            "The legs of a transfer do not sum to 0",
+            "Nothing was written. `detail` names the asset, and what its legs come to.",
+        ),
+        errors.BookFull: Kind(
+            "book-full",
+            HTTPStatus.CONFLICT,
+            "The book has no room for another account",
+            "Nothing was written. Transfers between accounts that have a balance go on.",
+        ),
         errors.StateConflict: Kind(
             "state-conflict",
             HTTPStatus.CONFLICT,
@@ -443,12 +455,8 @@ def _made(kind: type[LedgerError], detail: str, fields: Mapping[str, Any]) -> Le
         entries = [_entry(ProvedEntryModel, entry) for entry in fields.get("entries", ())]
         return errors.OutcomeUnknown(detail, entries=entries, together=bool(fields.get("together")))
     if kind is errors.KeyConflict:
-        theirs = fields["theirs"]
-        return errors.KeyConflict(
-            detail,
-            ours=_entry(EntryModel, fields["ours"]),
-            theirs=theirs and _entry(EntryModel, theirs),
-        )
+        theirs = fields["theirs"] and _entry(EntryModel, fields["theirs"])
+        return errors.KeyConflict(detail, ours=_entry(EntryModel, fields["ours"]), theirs=theirs)
     if issubclass(kind, errors.RetryHorizonPassed):
         entry = fields.get("entry")
         return kind(detail, entry=entry and _entry(EntryModel, entry))

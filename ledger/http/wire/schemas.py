@@ -14,10 +14,11 @@ from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, PrivateAttr, 
 
 from ledger.budgets.budget_state import BudgetState, InFlight, OpenGrant, RegionRights
 from ledger.core import amounts
+from ledger.core.books import Accounts
 from ledger.core.descriptions import Value
 from ledger.core.index import Listed
 from ledger.core.reconciliation import Reconciled
-from ledger.core.values import Entry, Spending
+from ledger.core.values import Entry, Leg, Spending
 from ledger.http.wire.models import (
     Amount,
     AnswerModel,
@@ -29,6 +30,7 @@ from ledger.http.wire.models import (
     Ways,
 )
 from ledger.http.wire.values import Fields, typed
+from ledger.reads.balances import Balances
 from ledger.reads.feed.page import FeedPage
 from ledger.reads.period_totals import By, Period, PeriodTotals
 from ledger.reads.total import Total
@@ -49,8 +51,16 @@ class SpendingModel(ValueModel[Spending]):
     )
 
 
+class LegModel(ValueModel[Leg]):
+    """What a transfer moves into an account of a book; out of it if negative."""
+
+    account: str
+    asset: str
+    amount: Amount
+
+
 class EntryModel(ValueModel[Entry]):
-    """One change of one counter."""
+    """One change of one counter; in a book a transfer, whose `change` is 0."""
 
     counter: str
     id: str = Field(
@@ -72,14 +82,31 @@ class EntryModel(ValueModel[Entry]):
         description="The amounts of all changes that share its item, with spaces between: where the"
         " item may be written again, by `POST /v1/retries`.",
     )
+    legs: tuple[LegModel, ...] = Field(
+        default_factory=tuple,
+        description="Of a transfer, by asset and account; those of each asset sum to 0.",
+    )
+    metadata: dict[str, str] | None = Field(None, description="What its caller named.")
 
     @classmethod
     def fields_of(cls, value: Entry) -> Fields:
-        """Return an entry's members, with `parts` if it has any."""
+        """Return an entry's members, with `parts`, `legs` and `metadata` if it has any."""
         members = super().fields_of(value)
         if not value.parts:
             del members["parts"]
+        if not value.legs:
+            del members["legs"]
+        if value.metadata is None:
+            del members["metadata"]
         return members
+
+
+class CreditedModel(EntryModel):
+    """The entry of a credit, which counts at once."""
+
+    spendable: bool = Field(
+        description="Whether it can be spent: every region shows it, as far as this one knows."
+    )
 
 
 class ProvedEntryModel(EntryModel):
@@ -277,6 +304,30 @@ class TopModel(AnswerModel):
     counters: list[ListedModel]
 
 
+def _balances_text(assets: Accounts) -> dict[str, dict[str, str]]:
+    return {
+        asset: {account: amounts.to_text(balance) for account, balance in balances.items()}
+        for asset, balances in assets.items()
+    }
+
+
+class BalancesModel(ValueModel[Balances]):
+    """The balances of a book's accounts, of transfers that are counted whole, each once."""
+
+    book: str
+    assets: Annotated[dict[str, dict[str, Amount]], Ways(_balances_text)] = Field(
+        description="By asset and account, without those of 0, of the accounts that were asked"
+        " for; of all accounts they sum to 0 in each asset."
+    )
+    region: str
+    as_of: Time
+    ended: Time = Field(description="Of the transfers between `as_of` and this time some count.")
+    at: Time | None
+    steady: bool
+    cached: bool
+    transfers: int = Field(description="How many are counted, merged or not.")
+
+
 class ReconciledModel(ValueModel[Reconciled]):
     """What a correction by a physical count did."""
 
@@ -373,6 +424,7 @@ class SessionModel(AnswerModel):
     index: list[str] = Field(description="Patterns of counters that can be listed.")
     periods: list[str] = Field(description="Patterns of counters with sums by period.")
     budgets: list[str] = Field(description="Patterns of counters that may have a limit.")
+    books: list[str] = Field(description="Patterns of counters that are books.")
 
 
 class RegionTotalsModel(AnswerModel):
@@ -409,7 +461,9 @@ class HealthModel(AnswerModel):
 
 
 ANSWERS: tuple[type[AnswerModel], ...] = (
-    EntryModel, EntriesModel, TotalModel, TotalsModel, HistoryModel, FeedModel, PeriodsModel,
-    CountersModel, TopModel, DescriptionModel, ReconciledModel, BudgetModel, BudgetsModel,
-    BudgetLimitModel, SessionModel, FleetModel, RegionTotalsModel, HealthModel, ProblemModel,
+    EntryModel, CreditedModel, EntriesModel, TotalModel, TotalsModel, HistoryModel, FeedModel,
+    PeriodsModel, CountersModel, TopModel, DescriptionModel, ReconciledModel, BudgetModel,
+    BudgetsModel, BudgetLimitModel, BalancesModel, SessionModel, FleetModel, RegionTotalsModel,
+    HealthModel,
+    ProblemModel,
 )  # fmt: skip

@@ -46,6 +46,7 @@ from ledger.pipeline.core.registry import forgotten_key, registry_partition
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Compares, Condition, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Update
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.entry_plan import Change, plan_entry
 
 MAP_BYTES_MAX = 2 * 1024 * 1024
@@ -142,10 +143,15 @@ def plan_reduce(
     """Plan to add map items of one group to the totals, at this moment.
 
     `validity` bounds the signature of what rests on these settings; entries get the `note`.
+
+    Raises:
+        InvalidInput: the contract says meanwhile that a category is a book.
     """
     keys = sorted(item.key for item in items)
     name = request_token(*(part for key in keys for part in key))
     changes = total(item.changes for item in items)
+    for category in changes:
+        check_not_book(category, settings)
     since = _since(items)
     until = None if validity is None else validity.until
     deletes = [Delete(item.key, Has("sums"), item.size_bytes) for item in items]

@@ -127,6 +127,7 @@ class RecordForm:
                 " {id: OrderId, version: Version, value: Amount}"
             )
         self._bytes_max = chosen.record_bytes_max
+        self._is_book = settings.is_book
         self._id = path_of(chosen.fields.id)
         self._version = path_of(chosen.fields.version)
         self._value = path_of(chosen.fields.value)
@@ -312,6 +313,11 @@ class RecordForm:
         )
         if both := sorted(categories & counted):
             raise _Bad(f"{both[0]} is of pipeline.categories and pipeline.measures: one or other")
+        if book := next(filter(self._is_book, sorted(categories | counted)), None):
+            raise _Bad(
+                f"category {book!r} is a book, by a pattern of `books` in the table's contract: it"
+                " takes transfers alone"
+            )
         return tuple(sorted(categories)), tuple(sorted(counted)), self._texts_kept(texts)
 
     def _texts_kept(self, texts: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, books, ids, keys
 from ledger.core.archive_pointers import (
     CHAIN_BYTES,
     ArchiveState,
@@ -29,11 +29,11 @@ from ledger.core.archive_pointers import (
     pack_pointers,
     unpack_pointers,
 )
-from ledger.core.entry import Item, count_of, entry_item
+from ledger.core.entry import Item, count_of, entry_item, metadata_in
 from ledger.core.errors import ArchiveDamaged
 from ledger.core.fold import COPIES
 from ledger.core.ids import EPOCH, MICROSECOND
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Leg, NetChange
 
 SALT_BYTES = 16
 _OWN = {"pk", "sk", "change", "count"}
@@ -72,6 +72,11 @@ class Line:
         """The amounts of changes that share the item, as `ledger.core.parts` writes them."""
         return str(self.other.get("parts", {}).get("S", ""))
 
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        """The legs of a transfer."""
+        return books.legs_in(self.other["legs"]) if "legs" in self.other else ()
+
     def digest(self) -> bytes:
         """Return the digest of everything but the note itself."""
         parts = [
@@ -100,6 +105,8 @@ class Line:
             shard=shard,
             reverses=self.reverses,
             parts=self.parts,
+            legs=self.legs,
+            metadata=metadata_in(self.other.get("metadata")),
         )
 
 
@@ -108,7 +115,8 @@ class Segment:
     """The entries of one fold of a collection, in the order of their ids.
 
     `base_change` and `base_count` are what was merged before the archive began, up to `since`;
-    `change` and `count` the net's with this fold; `version` is that net's.
+    `change` and `count` the net's with this fold, as `accounts`, if it is a book's; `version` is
+    that net's.
     """
 
     partition: str
@@ -122,6 +130,7 @@ class Segment:
     count: int
     pointers: tuple[Pointer, ...]
     lines: tuple[Line, ...]
+    accounts: bytes | None = None
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
     """Cached after the first use: it takes longer than all the rest."""
 
@@ -134,6 +143,16 @@ class Segment:
     def last(self) -> int:
         """The latest time of an entry, in microseconds since 1970."""
         return microseconds(self.lines[-1].id)
+
+    @property
+    def balances(self) -> books.Accounts:
+        """The balances of a book with this fold; none of another counter."""
+        return {} if self.accounts is None else books.unpacked(self.accounts)
+
+    @property
+    def before_balances(self) -> books.Accounts:
+        """The balances of a book before this fold."""
+        return books.before(self.balances, (line.legs for line in self.lines))
 
     @property
     def before_change(self) -> Decimal:
@@ -166,6 +185,7 @@ class Segment:
             "count": self.count,
             "pointers": base64.b64encode(pack_pointers(self.pointers)).decode(),
             "entries": len(self.lines),
+            **({} if self.accounts is None else {"accounts": _binary(self.accounts)}),
         }
 
     def entries(self) -> list[Entry]:
@@ -181,27 +201,26 @@ def segment_of(
     items: Sequence[Item],
     salts: Sequence[bytes],
     *,
-    version: str,
-    change: Decimal,
-    count: int,
+    fold: NetChange,
 ) -> Segment:
     """Return the segment of a fold: whole items in the order of their ids, a salt for each.
 
-    `change` and `count` are those of the net that this fold makes.
+    `fold` is the net that it makes.
     """
     lines = tuple(_line(item, salt) for item, salt in zip(items, salts, strict=True))
     return Segment(
         partition=partition,
         number=before.number + 1,
         previous=before.chain,
-        version=version,
+        version=fold.version,
         since=before.since,
         base_change=before.base_change,
         base_count=before.base_count,
-        change=change,
-        count=count,
+        change=fold.change,
+        count=fold.count,
         pointers=before.pointers,
         lines=lines,
+        accounts=fold.accounts,
     )
 
 
@@ -256,6 +275,7 @@ def of_lines(text: bytes, what: str) -> Segment:
             count=int(header["count"]),
             pointers=unpack_pointers(base64.b64decode(header["pointers"], validate=True)),
             lines=tuple(map(_line_of, rows)),
+            accounts=_of_base64(header.get("accounts")),
         )
         is_whole = segment.said() == {name: header[name] for name in segment.said()}
         is_ours = (segment.digest().hex(), segment.chain().hex()) == (
@@ -307,6 +327,10 @@ def _binary(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     raise TypeError(f"{value!r} has no form as JSON")
+
+
+def _of_base64(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)
 
 
 def _note_digest(salt: bytes, note: str) -> str:

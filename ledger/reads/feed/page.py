@@ -17,6 +17,9 @@ BYTES_MAX = 1_000_000
 _OTHER_BYTES = 300
 """What members of an entry come to as JSON whose length its writer does not choose."""
 
+_LEG_BYTES = 80
+"""What else a leg comes to, with its amount."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
@@ -47,7 +50,9 @@ class FillingPage:
     def take(self, entry: Entry) -> None:
         """Take one item more: all changes in it, so that each cursor stands between items."""
         grants = () if entry.spending is None else entry.spending.grants
-        bytes_each = _OTHER_BYTES + len(json.dumps((entry.counter, entry.note, grants)))
+        texts = entry.counter, entry.note, grants, dict(entry.metadata or {})
+        bytes_each = _OTHER_BYTES + len(json.dumps(texts))
+        bytes_each += sum(_LEG_BYTES + len(leg.account) + len(leg.asset) for leg in entry.legs)
         changes = expanded(entry)
         self._bytes += bytes_each * len(changes)
         self.entries += changes

@@ -14,6 +14,7 @@ from ledger.core.contract import NO_HOME
 from ledger.core.entry import Item
 from ledger.core.errors import (
     ImportRefused,
+    InvalidInput,
     LedgerError,
     OutcomeUnknown,
     StoreError,
@@ -26,6 +27,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.imports.batches import (
     Batch,
     Marking,
@@ -62,6 +64,19 @@ class _Again:
     unknown: bool = False
     collision: bool = False
     error: StoreError | None = None
+
+
+def check_no_book(batch: Batch, settings: Settings) -> None:
+    """Refuse a batch that has a row of a book: an import makes no transfers.
+
+    Raises:
+        ImportRefused: nothing of the batch was written.
+    """
+    for row in batch.rows if settings.books else ():
+        try:
+            check_not_book(row.counter, settings)
+        except InvalidInput as error:
+            raise ImportRefused(f"line {row.line}: {error}") from None
 
 
 def check_home(store: Store, settings: Settings) -> None:
@@ -141,6 +156,7 @@ class BatchWriter:
         settings, validity = self._settings.current, self._settings.validity
         check_home(self._store, settings)
         self._begun.check(settings.terms)
+        check_no_book(batch, settings)
         items = row_items(batch.rows, settings.combines)
         actions = transaction(
             items,

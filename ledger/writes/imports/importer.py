@@ -27,7 +27,7 @@ from ledger.runtime.call_deadlines import interrupting
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.writes.imports.batch_writer import BatchDone, BatchWriter, check_home
+from ledger.writes.imports.batch_writer import BatchDone, BatchWriter, check_home, check_no_book
 from ledger.writes.imports.batches import Batch
 from ledger.writes.imports.begin_marker import BeginMarker, ImportBegin
 from ledger.writes.imports.file_format import DEFAULT_ENCODING, Form, format_of
@@ -158,8 +158,9 @@ class Importer:
         a marker may be missing, and rows of the others may count twice.
 
         Raises:
-            ImportRefused: the file was imported with other columns, has changed, or was begun
-                before a region was lost; or a region does not show within a minute that it began.
+            ImportRefused: the file was imported with other columns, has changed, has a row of a
+                book, or was begun before a region was lost; or a region does not show within a
+                minute that it began.
             RegionUnreadable: a region cannot be read, and might show markers; no batch was written.
             NotSent: `timeout` seconds ended before anything was written.
             OutcomeUnknown: a batch got no answer in time, or by the end of `timeout`.
@@ -179,6 +180,7 @@ class Importer:
     ) -> ImportReport:
         await self._settings.renew()
         check_home(self._store, self._settings.current)
+        await self._check_books(source, surveyed)
         begun = await self._begin(surveyed, after_loss=after_loss)
         writer = BatchWriter(
             self._store,
@@ -196,6 +198,14 @@ class Importer:
         if run.failure is not None:
             raise run.failure
         return run.report(self._store.region, surveyed)
+
+    async def _check_books(self, source: ImportSource, surveyed: Survey) -> None:
+        """Refuse a file with a row of a book, read once more, before anything is written."""
+        if not self._settings.current.books:
+            return
+        for batch in second_pass(source, surveyed):
+            check_no_book(batch, self._settings.current)
+            await anyio.lowlevel.checkpoint()
 
     async def _begin(self, surveyed: Survey, *, after_loss: bool) -> BeginMarker:
         beginning = ImportBegin(

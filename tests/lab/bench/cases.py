@@ -107,6 +107,7 @@ ROW = "life of an imported row"
 IMPORTED: Options = {"imported": True, "counters": 1, "together": BATCH_ROWS}
 SHARED = 50
 """Changes that share an item."""
+BOOKS: Options = {"settings": {"books": ["life-*"]}}
 FIFTY_THOUSAND, MILLION = 50_000, 1_000_000
 HOTTEST = 100_000
 """Entries of the hottest counter of a rung."""
@@ -209,6 +210,18 @@ def _of_items(together: int = SHARED, **options: object) -> Options:
     return {**LIFE, **shared, "settings": {"combine": ["life-*"]}, **options}
 
 
+def _transfers(legs: int, accounts: int) -> Case:
+    """Return the life of transfers of so many legs, in books of so many accounts."""
+    options: Options = {**LIFE, **BOOKS, "legs": legs, "accounts": accounts}
+    name = f"life of a transfer, {legs} legs, {accounts:,} accounts"
+    return Case(name, "life", "life:ledger", USUAL, options)
+
+
+def _together(changes: int) -> Options:
+    """Return the life of transactions of so many changes, each of a counter of its own."""
+    return {**LIFE, "counters": changes, "is_together": True}
+
+
 def _hot(rate: int, *, size: int = 1, on_model: bool = False) -> Case:
     """Return the changes of one counter at a rate, from processes that share its partition."""
     settings = {**LEAN, "combine": ["hot"], "compactor": {"lease": 60.0, "fold_min": 1}}
@@ -286,6 +299,11 @@ ALL: tuple[Case, ...] = (
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     Case(f"{UNARCHIVED}, {SHARED} to an item", "life", "life:ledger", USUAL, _of_items()),
+    *(_transfers(*sizes) for sizes in ((2, 10), (20, 20), (20, 10_000))),
+    *(
+        Case(f"life of {legs} changes together", "life", "life:ledger", USUAL, _together(legs))
+        for legs in (2, 20)
+    ),
     Case(ROW, "life", "life:ledger", USUAL, {**LIFE, "imported": True}),
     Case(f"{ROW}, combined", "life", "life:ledger", USUAL, _of_items(**IMPORTED)),
     *map(_folds, (100, 20)),

@@ -5,10 +5,11 @@ changes are left, and then read. Units follow our model of DynamoDB's rules, as 
 region: a global table charges a write the same in each of its regions.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 
@@ -26,6 +27,7 @@ from ledger.runtime.metrics import summed
 from ledger.runtime.services import Services
 from ledger.runtime.tasks import run_all
 from ledger.session.ledger import Ledger
+from ledger.writes.entry_plan import Change
 from ledger.writes.imports.importer import Importer
 
 HOLD_SECONDS = 0.3
@@ -89,7 +91,8 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
             found = meter.end()
             seconds, cpu_seconds = seconds + found.seconds, cpu_seconds + found.cpu_seconds
         write_units, merge_reads = life.units("write"), life.units("read")
-        reads = await _reads(life, counters, entries * rounds)
+        moved = max(1, options.get("legs", 2) - 1)  # of a transfer, out of its first account
+        reads = await _reads(life, counters, entries * rounds * moved)
     work = len(counters) * entries * rounds
     if merged < len(counters) * items * rounds:
         raise LedgerError(f"{merged} entries of {work} changes were merged")
@@ -110,9 +113,31 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
 
 async def _record(life: Life, counters: list[str], entries: int, together: int) -> None:
     """Write the changes of a round, so many in each call."""
+    options = life.round.options
+    if options.get("is_together", False):
+        jobs = [
+            lambda: life.ledger.record_together([(name, 1) for name in counters])
+            for _ in range(entries)
+        ]
+        await run_all(jobs, at_once=TOTALS_AT_ONCE)
+        return
+    if "legs" in options:
+        for name in counters:
+            transfers = [_transfer(name, number, options) for number in range(entries)]
+            await life.ledger.record_many(transfers)
+        return
     for name in counters:
         for _ in range(0, entries, together):
             await life.ledger.record_many([(name, 1)] * together)
+
+
+def _transfer(book: str, number: int, options: Mapping[str, Any]) -> Change:
+    """Return a transfer from cash to the next accounts of a book."""
+    moved = [
+        (f"customer/{(number * (options['legs'] - 1) + leg) % options['accounts']:06d}", "EUR", 1)
+        for leg in range(options["legs"] - 1)
+    ]
+    return Change(book, 0, legs=[("cash", "EUR", -len(moved)), *moved])
 
 
 async def _import(life: Life, counters: list[str], entries: int, number: int) -> None:
@@ -208,8 +233,9 @@ async def _reads(life: Life, counters: list[str], expected: int) -> dict[str, fl
     units, requests = life.units("read"), _pages(life)
     for counter in counters:
         total = await life.ledger.total(counter, max_age=0)
-        if total.value != expected or total.entries:
-            raise LedgerError(f"{counter} is {total.value} instead of {expected}")
+        value = -total.accounts["EUR"]["cash"] if total.accounts else total.value
+        if value != expected or total.entries:
+            raise LedgerError(f"{counter} is {value} instead of {expected}")
     count = len(counters)
     return {
         "read units of a merged total": (life.units("read") - units) / count,

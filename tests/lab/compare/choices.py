@@ -21,10 +21,15 @@ NEEDS: Mapping[str, Callable[[MethodFigures], bool]] = {
         one.repeats[AFTER_MANY].times == one.repeats[MINUTES_LATER].times == 1
     ),
     "no silent error after lost answers": lambda one: not one.counted.silent_error,
+    "two balances change together": lambda _one: False,
 }
 """What to ask, in this order: each answer leaves fewer methods for the next question."""
 BUDGET = "budget (not measured here)"
-FIRST: Mapping[str, str] = {"a limit across regions": BUDGET}
+BOOK = "book: whole in every region (not measured here); record_together: in its own region"
+FIRST: Mapping[str, str] = {
+    "a limit across regions": BUDGET,
+    "two balances change together": BOOK,
+}
 """What the library offers for a need, beside the methods."""
 HOT = "one hot counter, no silent error"
 NONE = "none of these"

@@ -1,5 +1,6 @@
 """A region of the service as clients call it: through its balancer, by `ledger.http.client`."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -42,6 +43,7 @@ class KeyedLedger(Ledger):
         effective: date | None = None,
         key: str | None = None,
         at: datetime | None = None,
+        metadata: Mapping[str, str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (as the client has it)
     ) -> Entry:
         """Add to a counter.
@@ -51,10 +53,16 @@ class KeyedLedger(Ledger):
         """
         if key is None or at is None:
             return await super().record(
-                counter, change, note=note, effective=effective, timeout=timeout
+                *(counter, change),
+                note=note,
+                effective=effective,
+                metadata=metadata,
+                timeout=timeout,
             )
         uuid = uuid_of(key, at)
-        asked = named(Change(counter, change, note, effective, uuid), now=at, bits=0)
+        asked = named(
+            Change(counter, change, note, effective, uuid, None, None, metadata), now=at, bits=0
+        )
         body = {name: asked.fields[name] for name in asked.fields if name not in {"counter", "key"}}
         request = Request(
             "POST",

@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proof import results as page
-from proof.simulator.budgets import has_wrong_clocks, keeps_budgets
+from proof.simulator.book_plan import keeps_books
+from proof.simulator.budgets import has_wrong_clocks, keeps_budgets, keeps_credits
 from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
 from proof.simulator.keyed_lists import has_lists
@@ -39,7 +40,9 @@ PLAIN_LINE_SEEDS = 100
 
 FEATURES: dict[str, Callable[[int], bool]] = {
     "archive": keeps_archive,
+    "books": keeps_books,
     "budgets": keeps_budgets,
+    "credits": keeps_credits,
     "combining": calls_together,
     "forger": is_signed,
     "lists": has_lists,

@@ -11,7 +11,7 @@ power of n, so digit n of a total shows how often that change is counted.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
 - Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
-  Budgets: see `budget_audit`. Reversals and counts: see `correction_audit`.
+  Budgets: see `budget_audit`. Reversals and counts: see `correction_audit`. Books: `book_audit`.
   A read of a counter's history shows what a read of its total counts. Each change by its id: see
   `part_audit`. Hints: see `hint_audit`.
 
@@ -37,6 +37,7 @@ from ledger.demo.harness.digit_tags import CHANGES_MAX, describe_counts, digits
 from ledger.reads.period_totals import PeriodTotals
 from ledger.testing.replicas import Replicas
 from proof.simulator.archive import ArchiveAudit
+from proof.simulator.book_audit import BookAudit
 from proof.simulator.budget_audit import NO_BUDGETS, BudgetAudit, BudgetRules
 from proof.simulator.correction_audit import CorrectionAudit
 from proof.simulator.hint_audit import HintAudit
@@ -89,6 +90,7 @@ class Auditor:
         index: IndexAudit | None = None,
         hints: HintAudit | None = None,
         budgets: BudgetRules = NO_BUDGETS,
+        accounts_max: int = 0,
         now: Callable[[], float] = float,
     ) -> None:
         self.violation: Violation | None = None
@@ -111,6 +113,7 @@ class Auditor:
         self.index = IndexAudit() if index is None else index
         self.budgets = BudgetAudit(budgets, fail=self.fail, lost=self.lost, now=now)
         self.corrections = CorrectionAudit(self.fail, self.lost)
+        self.books = BookAudit(self.fail, self.lost, now, accounts_max)
         self.parts = PartAudit()
         self._hints = HintAudit() if hints is None else hints
         world.observers.append(self)
@@ -142,6 +145,7 @@ class Auditor:
             self.fail("index", said)
         self.budgets.changed(region, partition, self._items(region, partition))
         self.corrections.changed(region, partition, self._items(region, partition))
+        self.books.changed(region, partition, self._items(region, partition))
 
     def _place(self, partition: str) -> tuple[str, int] | None:
         """Return counter and shard of a collection; None for others, and for those `ignored`.
@@ -155,7 +159,8 @@ class Auditor:
 
     def is_apart(self, counter: str) -> bool:
         """Return whether a counter's total does not show which changes it counts."""
-        return counter in self.ignored or self.budgets.has(counter) or self.corrections.has(counter)
+        apart = self.budgets, self.corrections, self.books
+        return counter in self.ignored or any(audit.has(counter) for audit in apart)
 
     def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
         """Register the beginning of a read that may be this many seconds stale."""
@@ -285,6 +290,7 @@ class Auditor:
             self.fail("hints", said)
         self.budgets.check_rest(self._tables)
         self.corrections.check_rest(self._tables)
+        self.books.check_rest(self._tables)
 
     def _check_index(self, region: str, partition: str) -> None:
         place, table = self._place(partition), self._world.replicas[region].table
@@ -297,7 +303,7 @@ class Auditor:
         """Return whether no region shows an entry that could be merged, or a net too many."""
         if any(self._entries(*place) or self._nets(*place) > 1 for place in self._remaining):
             return False
-        if not self.corrections.is_small(self._tables):
+        if not (self.corrections.is_small(self._tables) and self.books.is_small(self._tables)):
             return False
         return not self.budgets.open_at_rest(self._tables)
 

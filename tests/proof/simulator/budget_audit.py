@@ -342,9 +342,23 @@ class BudgetAudit:
         named = self._named[budget, name] + (
             settled_for_lost(budget, name, self._best, self._held) if self._lost else _ZERO
         )
+        if self._lost:
+            named += self._credited_instead(budget, name)
         if named > one.charged + one.granted:
             said = f"{named} are spent, {one.charged} charged, {one.granted} granted"
             self._fail("charged", f"{budget}: {name}: {said}")
+
+    def _credited_instead(self, budget: str, name: str) -> Decimal:
+        """Return what a holder credited under keys that a lost region used, too.
+
+        The lost copy is the newest, and may never arrive: then that of the holder stays.
+        """
+        found = _ZERO
+        for key, copy in self._best.items():
+            for grants, amount in self._under[key].items() if copy.stamp[1] in self._lost else ():
+                is_its = any(grant[:2] == (budget, name) for grant in grants)
+                found += min(_ZERO, amount) if is_its and grants != copy.grants else _ZERO
+        return found
 
     def _check_shown(self, region: str, partition: str, items: Mapping[str, Item]) -> None:
         here = self._here.get((region, partition), {})
@@ -468,6 +482,7 @@ class BudgetAudit:
                 + self.charges.most(budget, self._is_lost)
                 + (charged_twice(budget, self._under) if self._lost else _ZERO)
             )
+            self._check_balance(budget)
             self.changes.check_rest(budget, self._limit(budget))
             self.changes.check_halves(budget, tables)
             if charged < least or (charged > most and budget not in self._crowded):
@@ -479,6 +494,23 @@ class BudgetAudit:
                 if shown != -self.applied(counter):
                     said = f"{region} shows {counter} as {shown}, applied: {self.applied(counter)}"
                     self._fail("P2", said)
+
+    def _check_balance(self, budget: str) -> None:
+        """Check that over the regions that are there no more is spent than limit and credits.
+
+        Also where a region was lost with a credit that others had spent of.
+        """
+        if "@" in budget or self._rolling.keeps(budget):
+            return
+        entries = [
+            copy.amount
+            for copy in self._final.values()
+            for named in copy.grants
+            if named[0] == budget
+        ]
+        spent, most = sum(entries, _ZERO), self.changes.most(budget) + self._settled_over(budget)
+        if spent > most:
+            self._fail("balance", f"{budget}: {spent} are spent and not credited, of {most}")
 
     def _charged_for_lost(self, budget: str) -> Decimal:
         """Return what holders that remain are charged for one that is lost.

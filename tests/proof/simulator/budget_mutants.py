@@ -47,7 +47,7 @@ BUDGET_MUTANTS = (
             "may_fold(spend, rights)",
             'may_fold(replace(spend, resolved="void"), rights)',
         ),
-        first=6,
+        first=12,
     ),
     budget_mutant(
         "grant-unread",

@@ -50,6 +50,10 @@ SETTLES_SHARE = 0.7
 RAISES_SHARE = 0.6
 STRICT_SHARE = 0.4
 """Of worlds in which a budget of most bundles lets nothing through, whatever the others do."""
+CREDITS_MIN, CREDITS_MAX = 8, 30
+CREDITED_SECONDS = (-100.0, 20.0)
+"""About when something is spent, mostly before: so that it is there when it is wanted."""
+_CREDITS_OF, _CREDITS_PLACES, _LOSSY_PLACE, _LOSSY_OF = 11, (3, 6, 9), 7, 3
 MEETING_SHARE = 0.4
 MEETING_SECONDS = 2.0
 """Of changes of a limit beside which another is made, and how far apart they begin."""
@@ -134,6 +138,29 @@ class PlannedSpend:
     endings: tuple[PlannedEnding, ...] = ()
 
 
+CreditKind = Literal["credit", "keyed", "return"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCredit:
+    """A credit at a moment, by a process of a region; durations in seconds.
+
+    One that is "keyed" is repeated as a spend is. A "return" spends the amount first, and reverses
+    that spend at home after `wait`; else for so long the call waits until it can be spent.
+    """
+
+    number: int
+    at: float
+    region: str
+    process: int
+    kind: CreditKind
+    budget: str
+    amount: int
+    wait: float = 0.0
+    age: float = 0.0
+    repeats: tuple[tuple[float, str, int], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class HotPeriod:
     """When a region throttles all requests of control items of budgets, and serves entries."""
@@ -163,6 +190,7 @@ class BudgetPlan:
     bulks: tuple[PlannedBulk, ...] = ()
     changes: tuple[PlannedChange, ...] = ()
     hot: tuple[HotPeriod, ...] = ()
+    credits: tuple[PlannedCredit, ...] = ()
     clocks_off: Mapping[Place, float] = field(default_factory=dict)
     clocks_near: Mapping[Place, float] = field(default_factory=dict)
 
@@ -190,6 +218,28 @@ def has_wrong_clocks(seed: int) -> bool:
     One of its budgets is rolling. It loses no region, and other processes' clocks are right.
     """
     return seed % _OF == _OFF_PLACE and not is_lossy(seed) and profile_of(seed) is not CLOCKS_OFF
+
+
+def keeps_credits(seed: int) -> bool:
+    """Return whether budgets of the world of a seed take credits.
+
+    Of those with budgets every third or so, by remainders of which no mutant's world has one.
+    """
+    quotient = seed // _OF
+    is_chosen = quotient % _CREDITS_OF in _CREDITS_PLACES
+    is_lost = quotient % _CREDITS_OF == _LOSSY_PLACE
+    is_lossy_chosen = is_lost and quotient // _CREDITS_OF % _LOSSY_OF == _LOSSY_OF - 1
+    return (keeps_budgets(seed) or has_wrong_clocks(seed)) and (is_chosen or is_lossy_chosen)
+
+
+def credited(seed: int) -> frozenset[str]:
+    """Return the budgets of a world that take credits."""
+    rules = budget_rules(seed)
+    return frozenset(name for name in NAMES if _rule_of(name, rules).get("credits"))
+
+
+def _rule_of(name: str, rules: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((rule for pattern, rule in rules.items() if fnmatchcase(name, pattern)), {})
 
 
 def has_windows(seed: int) -> bool:
@@ -241,6 +291,9 @@ def budget_rules(seed: int) -> dict[str, Any]:
     if stream(seed, "strict").random() < STRICT_SHARE:
         strict = {"budget-2": {**common, "on_outage": "refuse"}}
     rolling = {ROLLING: {**common, "rolling": ROLLING_SECONDS}} if is_off else {}
+    if keeps_credits(seed):
+        strict = {"budget-2": {**common, "on_outage": "refuse", "credits": True}}
+        common = {**common, "credits": common["on_outage"] == "refuse"}
     return {**rolling, **windowed, **strict, "budget-*": common}
 
 
@@ -289,6 +342,7 @@ def draw_budgets(
             for spend in chance.sample(spends, k=chance.choice((0, 4, 8)))
         ),
         hot=_hot(stream(seed, "hot"), regions, spends),
+        credits=_credits(seed, limits, places, spends, retry_horizon),
         clocks_off=clocks_off,
         bulks=_bulks(stream(seed, "bulks"), regions, processes, busy),
         changes=_changes(
@@ -321,6 +375,39 @@ def _hot(
         )
         for spend in chance.sample(spends, k=chance.choice((0, 2, 5)))
     )
+
+
+def _credits(
+    seed: int,
+    limits: Mapping[str, int],
+    places: Sequence[Place],
+    spends: Sequence[PlannedSpend],
+    retry_horizon: float,
+) -> tuple[PlannedCredit, ...]:
+    """Draw what is credited: mostly about a spend, some of it long before and after."""
+    chance, names = stream(seed, "credits"), sorted(credited(seed))
+    found: list[PlannedCredit] = []
+    for number in range(chance.randint(CREDITS_MIN, CREDITS_MAX) if names else 0):
+        budget, near = chance.choice(names), chance.choice(spends)
+        kind: CreditKind = chance.choice(("credit", "credit", "keyed", "keyed", "return"))
+        repeats = [
+            (chance.random() * chance.choice(REPEATS_SECONDS), *chance.choice(places))
+            for _ in range(chance.randrange(1, 4) if kind == "keyed" else 0)
+        ]
+        found.append(
+            PlannedCredit(
+                number,
+                max(CREATED_WITHIN_SECONDS, near.at + chance.uniform(*CREDITED_SECONDS)),
+                *chance.choice(places),
+                kind,
+                budget,
+                chance.randint(1, max(2, limits[budget] // 4)),
+                wait=chance.choice((0.0, 0.0, 5.0, 60.0)),
+                age=chance.random() * retry_horizon if chance.random() < AGED_SHARE else 0.0,
+                repeats=tuple(repeats),
+            )
+        )
+    return tuple(found)
 
 
 def _bulks(

@@ -1,6 +1,7 @@
 """Mutants of the rules by which reversals and corrections are made once."""
 
-from proof.simulator.correctors import is_correcting, is_losing
+from proof.simulator.correcting import is_correcting
+from proof.simulator.correctors import is_losing
 from proof.simulator.edit import Edit
 from proof.simulator.mutant import Mutant, worlds_from
 

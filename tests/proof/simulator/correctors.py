@@ -7,8 +7,7 @@
 
 Some entries are of one key that two regions use at once for different changes. Each call is a
 process of its own, as a command is, which may crash; where home is it finds by being refused
-elsewhere. Which seeds have such operators goes by a remainder, so that the worlds of others stay
-what they were.
+elsewhere.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -30,6 +29,7 @@ from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
+from proof.simulator.correcting import is_correcting
 from proof.simulator.correction_audit import COUNTED, REVERSED
 from proof.simulator.forger import signing
 from proof.simulator.losses import is_lossy
@@ -40,8 +40,6 @@ from proof.simulator.scenario import draw
 from proof.simulator.store import SimStore
 from proof.simulator.supervisor import REGISTRY, Supervisor
 
-_OF, _PLACE = 17, 15
-_LOSSY_OF, _LOSSY_PLACE = 3, 2
 ENTRIES, TOKENS, CALLS = 4, 2, 4
 TWIN_SHARE = 0.4
 """Of entries, those of one key that two regions use at once."""
@@ -53,12 +51,6 @@ OPERATOR = Reliability(60.0, crash_share=0.3, stall_seconds_max=(30.0, 600.0))
 _MAY_BE = (ArchiveError, InvalidInput, KeyConflict, OutcomeUnknown, ReadTooSlow, *REFUSALS)
 """What may be said of a call in a world with faults: not now, not here, not known."""
 Call = Callable[[Ledger], Awaitable[None]]
-
-
-def is_correcting(seed: int) -> bool:
-    """Return whether operators reverse and count in the world of a seed."""
-    is_chosen = is_lossy(seed) and seed % _LOSSY_OF == _LOSSY_PLACE
-    return is_chosen or seed % _OF == _PLACE
 
 
 def is_losing(seed: int) -> bool:
@@ -181,11 +173,11 @@ class Correctors:
 
     async def _reverse_at(self, at: float, entry: Entry) -> None:
         await anyio.sleep(max(0.0, at - self._world.time()))
-        await self._at_home(lambda ledger: self._reverse(ledger, entry))
+        await self.at_home(lambda ledger: self._reverse(ledger, entry))
 
     async def _count(self, at: float, token: str, counted: int) -> None:
         await anyio.sleep(at)
-        await self._at_home(lambda ledger: self._reconcile(ledger, token, counted))
+        await self.at_home(lambda ledger: self._reconcile(ledger, token, counted))
 
     async def _sell(self, at: float, region: str, change: int) -> None:
         await anyio.sleep(at)
@@ -206,11 +198,11 @@ class Correctors:
     async def _surely(self, call: Call) -> None:
         """Make a call at home until it is answered, or refused for good."""
         for _ in range(REST_TRIES):
-            if await self._at_home(call, reliability=RELIABLE):
+            if await self.at_home(call, reliability=RELIABLE):
                 return
             await anyio.sleep(REST_SECONDS)
 
-    async def _at_home(self, call: Call, *, reliability: Reliability = OPERATOR) -> bool:
+    async def at_home(self, call: Call, *, reliability: Reliability = OPERATOR) -> bool:
         """Make a call in one region after the other, until one does not refuse it; or in none."""
         regions = [region for region in self._scenario.regions if region not in self._world.lost]
         self._random.shuffle(regions)

@@ -191,7 +191,6 @@ LIMIT_MUTANTS = (
             "        terms = self._access",
             "        return limit, []\n        terms = self._access",
         ),
-        first=3,
         worlds=raises_before_loss,
     ),
     budget_mutant(

@@ -19,7 +19,7 @@ def charged_twice(budget: str, under: Mapping[Key, Mapping[Grants, Decimal]]) ->
     several = (amounts for amounts in under.values() if len(amounts) > 1)
     return sum(
         (
-            max(each.values())
+            max(_ZERO, *each.values())
             for each in several
             if any(grant[0] == budget for grants in each for grant in grants)
         ),

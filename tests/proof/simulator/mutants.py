@@ -20,9 +20,11 @@ from ledger.writes import bulk_write
 from ledger.writes.sender import Sender
 from proof.simulator import mutations, run
 from proof.simulator.archive_mutants import ARCHIVE_MUTANTS
+from proof.simulator.book_mutants import BOOK_MUTANTS
 from proof.simulator.budget_mutants import BUDGET_MUTANTS
 from proof.simulator.clock_mutants import CLOCK_MUTANTS
 from proof.simulator.correction_mutants import CORRECTION_MUTANTS
+from proof.simulator.credit_mutants import CREDIT_MUTANTS
 from proof.simulator.edit import Edit
 from proof.simulator.forger_mutants import FORGER_MUTANTS
 from proof.simulator.index_mutants import INDEX_MUTANTS
@@ -418,7 +420,7 @@ _MUTANTS = (
                 "True",
             ),
         ),
-        first=17,
+        first=22,
         worlds=is_contracted,
     ),
     Mutant(
@@ -468,11 +470,13 @@ MUTANTS: Mapping[str, Mutant] = {
         *ARCHIVE_MUTANTS,
         *INDEX_MUTANTS,
         *BUDGET_MUTANTS,
+        *CREDIT_MUTANTS,
         *LIMIT_MUTANTS,
         *CLOCK_MUTANTS,
         *LOSS_MUTANTS,
         *FORGER_MUTANTS,
         *CORRECTION_MUTANTS,
+        *BOOK_MUTANTS,
     )
 }
 

@@ -155,12 +155,12 @@ PART_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.values:same_change",
-                "ours.reverses, ours.parts)",
-                "ours.reverses, theirs.parts)",
+                "ledger.core.values:_said",
+                "entry.reverses, entry.parts)",
+                "entry.reverses, entry.count)",
             ),
         ),
-        first=4,
+        first=5,
         worlds=has_lists,
     ),
 )

@@ -12,14 +12,15 @@ from functools import partial
 import anyio
 
 from compactor import leadership
-from ledger.budgets import reclaim
-from ledger.core import contract
+from ledger.budgets import lost_stake
+from ledger.core import books, contract
 from ledger.core.amounts import EXACT
 from ledger.core.contract import seconds_to_wait
 from ledger.writes import asked_parts
 from proof.simulator import loop
 from proof.simulator.archive import ArchiveAudit
 from proof.simulator.auditor import Auditor, Violation
+from proof.simulator.book_plan import bounds_of
 from proof.simulator.budget_audit import BudgetRules
 from proof.simulator.budgets import (
     ROLLING,
@@ -67,7 +68,10 @@ class Result:
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
     """Run the world of a seed, whose audits never round; `mutants` activates a mutant around it."""
     scenario = draw(seed)
-    worlds = _quiet(), _no_garbage(), _arriving(scenario.loss), _listing(scenario.listed_max)
+    worlds = (
+        *(_quiet(), _no_garbage(), _arriving(scenario.loss)),
+        *(_listing(scenario.listed_max), _booking(*bounds_of(seed))),
+    )
     with localcontext(EXACT), ExitStack() as stack:
         for world in worlds:
             stack.enter_context(world)
@@ -100,6 +104,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         index=index,
         hints=HintAudit(settle=scenario.settle, is_calm=scenario.is_calm),
         budgets=_budget_rules(scenario),
+        accounts_max=bounds_of(scenario.seed)[0],
         now=world.loop.time,
     )
     async with anyio.create_task_group() as tasks:
@@ -136,14 +141,14 @@ def _arriving(loss: Loss | None) -> Iterator[None]:
 
     A day is more than worlds are long. Compactors go by a day, as they are.
     """
-    before = reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
+    before = lost_stake.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS
     if loss is not None:
         arriving = loss.arrives_until - max(loss.removed.values())
-        reclaim.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
+        lost_stake.ARRIVED_SECONDS = contract.REMEMBERED_SECONDS = arriving
     try:
         yield
     finally:
-        reclaim.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
+        lost_stake.ARRIVED_SECONDS, contract.REMEMBERED_SECONDS = before
 
 
 @contextmanager
@@ -158,6 +163,18 @@ def _listing(changes: int) -> Iterator[None]:
         yield
     finally:
         asked_parts.LISTED_MAX = before
+
+
+@contextmanager
+def _booking(accounts_max: int, accounts_open: int) -> Iterator[None]:
+    """Let the balances of a net have so many bytes, and open no account from so many on."""
+    before = books.ACCOUNTS_BYTES_MAX, books.ACCOUNTS_BYTES_OPEN
+    if accounts_max:
+        books.ACCOUNTS_BYTES_MAX, books.ACCOUNTS_BYTES_OPEN = accounts_max, accounts_open
+    try:
+        yield
+    finally:
+        books.ACCOUNTS_BYTES_MAX, books.ACCOUNTS_BYTES_OPEN = before
 
 
 @contextmanager

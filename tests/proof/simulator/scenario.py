@@ -25,6 +25,7 @@ from proof.simulator.activity import (
     near,
 )
 from proof.simulator.archive import URLS
+from proof.simulator.book_plan import PATTERN, keeps_books, shards_of
 from proof.simulator.budgets import (
     BudgetPlan,
     budget_rules,
@@ -159,6 +160,9 @@ def draw(seed: int) -> Scenario:
         settings = settings.replace(index=("counter-*",))
     if rules := budget_rules(seed):
         settings = settings.replace(budgets=rules)
+    if keeps_books(seed):
+        shards = {**settings.shards, **shards_of(seed)}
+        settings = settings.replace(books=(PATTERN,), shards=shards)
     operations = crowded(sharing, draw_operations(chance, profile, regions, busy))
     operations, steady_reads = in_bursts(stream(seed, "bursts"), profile, regions, operations)
     if calls_together(seed):

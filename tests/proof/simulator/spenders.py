@@ -33,6 +33,7 @@ from proof.simulator.budgets import (
     Place,
     PlannedSpend,
 )
+from proof.simulator.creditors import Creditors
 from proof.simulator.hold_endings import HoldEndings, key_of
 from proof.simulator.limit_operators import LimitOperators
 from proof.simulator.spending_processes import (
@@ -63,6 +64,7 @@ class Spenders:
         self._random = self._processes.random
         self._holds = HoldEndings(supervisor, self._processes)
         self._limits = LimitOperators(supervisor, self._processes)
+        self._creditors = Creditors(supervisor, self._processes)
 
     def start(self) -> None:
         """Start what the scenario plans."""
@@ -76,6 +78,7 @@ class Spenders:
             self._supervisor.start(self._throttle, hot)
         self._holds.start(self._plan.bulks)
         self._limits.start(self._plan.changes)
+        self._creditors.start(self._plan.credits)
 
     def stop(self, region: str) -> None:
         """Stop the processes of a region that is lost."""

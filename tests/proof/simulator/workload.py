@@ -7,7 +7,7 @@ all faults heal, everything is replicated and merged, and the auditor checks the
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -37,10 +37,11 @@ from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
-from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
 from ledger.writes.entry_plan import Change
+from proof.simulator.apps import App
+from proof.simulator.bookkeepers import Bookkeepers
 from proof.simulator.combining import (
     AGAIN_SECONDS,
     AGAIN_SHARE,
@@ -81,15 +82,6 @@ READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class App:
-    """One run of an application process."""
-
-    process: Process
-    ledger: Ledger
-    store: Store
-
-
 class Workload:
     """Carries out one scenario in one world."""
 
@@ -111,6 +103,13 @@ class Workload:
         self._signers = Signers(supervisor)
         self._spenders = Spenders(supervisor)
         self._correctors = Correctors(supervisor, file=lambda: self._leaders.file)
+        self._bookkeepers = Bookkeepers(
+            supervisor,
+            self._correctors,
+            alive=self._alive,
+            calling=self._calling,
+            too_late=self._too_late,
+        )
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
@@ -142,6 +141,7 @@ class Workload:
         self._signers.start()
         self._spenders.start()
         self._correctors.start()
+        self._bookkeepers.start()
         for freeze in () if scenario.contract is None else scenario.contract.freezes:
             self._supervisor.start(self._freeze, freeze)
         for outage in scenario.outages:
@@ -648,6 +648,7 @@ class Workload:
         await self._takeover.end()
         await self._lost_rights.end(self._leaders.search)
         await self._read_all(SHARING)
+        await self._bookkeepers.read_all()
         await self._correctors.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
@@ -655,6 +656,7 @@ class Workload:
         await self._stranger.read_all()
         await self._forger.read_all()
         await self._read_all(self._counters)
+        await self._bookkeepers.read_all()
         await self._spenders.read_all()
         await self._spenders.drain()
 

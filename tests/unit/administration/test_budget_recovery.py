@@ -15,7 +15,7 @@ from ledger.administration import budget_recovery
 from ledger.administration.budget_recovery import BudgetRestore, RightsReclaim, lost_rights
 from ledger.budgets import limit_changer
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item, lower_window
-from ledger.budgets.reclaim import ARRIVED_SECONDS
+from ledger.budgets.lost_stake import ARRIVED_SECONDS
 from ledger.budgets.rights import GrantName, Holder, rights_item
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.rights_plan import create, raise_limit

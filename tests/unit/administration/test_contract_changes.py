@@ -109,6 +109,15 @@ def test_budgets_are_set_by_pattern_and_stay() -> None:
         changed("budgets", "key/*=", contract=contract)
 
 
+def test_credits_begin_and_do_not_end() -> None:
+    """Some may not be taken in yet, and amounts are checked as of 10^22."""
+    contract = Contract(terms=changed("budgets", "key/*=window:none"), revision=2)
+    terms = changed("budgets", "key/*=credits:on", contract=contract)
+    assert terms.budgets == {"key/*": BudgetRule(credits=True)}
+    with pytest.raises(StateConflict, match="budgets keep the credits of 'key/\\*'"):
+        changed("budgets", "key/*=credits:off", contract=Contract(terms=terms, revision=2))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kept"),
     [
@@ -133,6 +142,9 @@ def test_what_budgets_count_by_does_not_change(before: str, after: str, kept: st
         ("key/*=late:1h", "those of a window"),
         ("key/*=zone:Europe/Berlin", "those of a window"),
         ("key/*=window:week", "window"),
+        ("key/*=credits:on,window:day", "credits are of a budget without a window"),
+        ("key/*=credits:on,rolling:24h", "without a rolling limit"),
+        ("key/*=credits:on,on_outage:allow", "credits need on_outage:refuse"),
         ("key/*=window:day,zone:Berlin", "'Berlin' is not a time zone"),
         ("key/*=window:day,late:32d", "31 days"),
         ("key/*=grant_life:0s", "from a second to a day"),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -24,6 +25,7 @@ from ledger.core.errors import InvalidInput
 from ledger.runtime.metrics import Metrics, summed
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
+from ledger.session.book import Book, Transfer
 from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.wrappers.meter import MeteredStore
@@ -208,6 +210,80 @@ async def test_the_model_is_what_a_meter_counts(entries: int) -> None:
     assert units[2] / entries == pytest.approx(model.units_per_change, rel=0.03)
 
 
+@pytest.mark.slow
+async def test_the_model_of_a_book_is_what_a_meter_counts() -> None:
+    """Transfers between a thousand accounts through their life, as above."""
+    accounts, entries = 1_000, 500
+    table = MemoryGlobalTable(compactor={"scan_every": 0}, books=["book"])
+    meter = Metered(table)
+    async with meter.ledger() as ledger:
+        book, units = Book("book", ledger), []
+        for turn in range(4):
+            before = meter.units()
+            for start in range(0, entries, 100):
+                await book.transfer_many(
+                    [
+                        Transfer([("cash", "EUR", -turn - 1), (account, "EUR", turn + 1)])
+                        for number in range(start, start + 100)
+                        for account in [f"customer/{(turn * entries + number) % accounts:06}"]
+                    ]
+                )
+            passes = await meter.merge()
+            spent = meter.units() - before
+            await meter.compact()
+            units.append(spent - passes * (meter.units() - before - spent))
+    rate = entries * 3 / table.settings.settle
+    workload = Workload(changes=rate, counters=1, regions=2, legs=2, accounts=accounts)
+    model = estimate(workload, table.settings)
+    assert model.entries_per_fold == pytest.approx(entries)
+    assert units[3] / entries == pytest.approx(model.units_per_change, rel=0.03)
+
+
+def test_a_book_costs_by_its_accounts_and_its_bound_is_named() -> None:
+    """As the design has it: large folds where accounts are many; a transfer of 100 legs is 2 KB."""
+
+    def units(rate: float, accounts: int, legs: int = 2) -> float:
+        workload = Workload(changes=rate, counters=1, regions=2, legs=legs, accounts=accounts)
+        hints = 2 / SETTINGS.compactor.hint_every
+        return estimate(workload, SETTINGS).units_per_change - hints
+
+    by_fold = {entries: entries * 3 / SETTINGS.settle for entries in (100, 500)}
+    assert units(by_fold[100], 10) == pytest.approx(2.04, abs=0.02)
+    assert units(by_fold[100], 1_000) == pytest.approx(2.20, abs=0.04)
+    assert units(by_fold[500], 10_000) == pytest.approx(2.33, abs=0.04)
+    assert units(by_fold[500], 10, legs=48) == units(by_fold[500], 10)
+    assert units(by_fold[500], 10, legs=100) == pytest.approx(units(by_fold[500], 10) + 2)
+    few = Workload(changes=10, counters=1, regions=2, legs=2, accounts=100)
+    many = replace(few, accounts=30_000)
+    name = "bytes of the accounts of a book"
+    found = {limit.name: limit.share for limit in estimate(many, SETTINGS).limits}
+    assert found[name] > 1
+    more = estimate(many, SETTINGS).total_read_units - estimate(few, SETTINGS).total_read_units
+    assert more == pytest.approx(29_900 * 7.6 / 4_096, abs=1)
+    assert name not in {
+        limit.name for limit in estimate(replace(few, legs=0, accounts=0), SETTINGS).limits
+    }
+    (other,) = estimate_alternatives(few, SETTINGS)
+    assert other.units_per_change == pytest.approx(6.04)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"legs": 1, "accounts": 5}, "legs of a transfer must be from 2 to 100, got 1"),
+        ({"legs": 101, "accounts": 5}, "legs of a transfer must be from 2 to 100, got 101"),
+        ({"accounts": 5}, "legs of a transfer must be from 2 to 100, got 0"),
+        ({"legs": 2}, "accounts of a book must be from 2"),
+        ({"legs": 2, "accounts": 5, "combined": 2}, "share no items"),
+        ({"legs": 2, "accounts": 5, "periods": True}, "no sums by period"),
+    ],
+)
+def test_a_workload_of_books_is_checked(more: dict[str, Any], said: str) -> None:
+    """Legs and accounts go together, and without what books do not have."""
+    with pytest.raises(InvalidInput, match=said):
+        estimate(Workload(changes=1, counters=1, regions=2, **more), SETTINGS)
+
+
 class Metered:
     """A table in memory whose ledger and compactor count their units."""
 
@@ -257,3 +333,8 @@ def test_the_command() -> None:
     result = CliRunner().invoke(app, ["estimate", "0", "--json"])
     assert json.loads(result.stdout)["units_per_change"] == 0
     assert CliRunner().invoke(app, ["estimate", "0"]).exit_code == 0
+    of_book = ["estimate", "5", "--counters", "1", "--legs", "4", "--accounts", "1000"]
+    result = CliRunner().invoke(app, of_book)
+    assert result.exit_code == 0, result.output
+    assert "a counter for each account" in result.stdout
+    assert "bytes of the accounts of a book" in result.stdout

@@ -34,7 +34,8 @@ from ledger.budgets.control import time_in
 from ledger.budgets.grant_closing import RegionViews, charge_open, close_over, resolve_expired
 from ledger.budgets.limit_target import LimitTarget
 from ledger.budgets.limit_windows import limit_of
-from ledger.budgets.reclaim import ARRIVED_SECONDS, reclaim_lost
+from ledger.budgets.lost_stake import ARRIVED_SECONDS
+from ledger.budgets.reclaim import reclaim_lost
 from ledger.budgets.restore import restore_budget
 from ledger.budgets.restore_plan import RestoredEntries
 from ledger.budgets.rights import NO_GRANT, GrantName, LateCharge, Rights

@@ -26,9 +26,8 @@ from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.budgets.grant_closing import RegionViews
-from ledger.budgets.lost_stake import LostStake, cut_off, mint_again, stake_of
+from ledger.budgets.lost_stake import ARRIVED_SECONDS, LostStake, cut_off, mint_again, stake_of
 from ledger.budgets.reclaim import (
-    ARRIVED_SECONDS,
     is_all_reclaimed,
     lost_spends,
     reclaim_lost,

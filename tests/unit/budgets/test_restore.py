@@ -21,7 +21,18 @@ from support.budgets import (
 )
 from support.compacting import World
 from support.ledgers import HOME, WEST
-from support.past_budgets import BACK, EVENTS, LIMIT, ZERO, Event, Past, applied, closed, reclaimed
+from support.past_budgets import (
+    BACK,
+    EVENTS,
+    LIMIT,
+    WITH_CREDITS,
+    ZERO,
+    Event,
+    Past,
+    applied,
+    closed,
+    reclaimed,
+)
 
 from ledger.budgets import hold_rules, rights_plan
 from ledger.budgets.grant_closing import RegionViews
@@ -607,11 +618,12 @@ async def test_a_window_that_ended_is_counted_for_a_hold_that_is_open_again() ->
 
 OLD, NEW = (9, 9, 9), (0, 0, 0)
 HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
+CREDITED = [(0, "open", 1, 1), (0, "credit", 9, 1), (0, "take in", 1, 1)]
 
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(EVENTS, BACK, st.integers(0, 3), st.sets(st.integers(0, 9)))
+@given(EVENTS | WITH_CREDITS, BACK, st.integers(0, 3), st.sets(st.integers(0, 9)))
 @example([(0, "send", 5, 1), (1, "send", 1, 2)], OLD, 3, set())
 @example([(0, "send", 9, 1), (1, "take", 29, 1), (1, "spend", 29, 1)], OLD, 3, set())
 @example([(0, "take", 1, 1), (0, "top up", 9, 1), (0, "spend", 9, 1)], OLD, 3, set())
@@ -620,6 +632,8 @@ HELD = [(0, "take", 9, 1), (0, "hold", 9, 1)]
 @example([*HELD, (0, "apart", 3, 1), (0, "close", 1, 2)], NEW, 3, {0})
 @example([*HELD, (0, "settle", 3, 1), (0, "close", 1, 1)], NEW, 3, {0})
 @example([*HELD, (0, "close", 1, 1), (0, "apart", 3, 1)], (1, 0, 0), 3, set())
+@example([*CREDITED, (0, "send", 9, 1), (1, "take", 9, 1), (1, "spend", 9, 1)], OLD, 3, set())
+@example([*CREDITED, (0, "credit", 4, 1), (0, "close", 1, 1)], (1, 0, 0), 3, set())
 def test_whatever_items_were_restored_what_is_left_is_left(
     events: list[Event], back: tuple[int, int, int], written: int, open_still: set[int]
 ) -> None:

@@ -156,14 +156,14 @@ def test_amounts_that_a_parquet_file_cannot_hold(
     tmp_path: Path, change: str, scale: int, said: str
 ) -> None:
     """Each of 38 digits is kept exactly, or refused with the scale that helps."""
-    row = dict.fromkeys(export.FIELDS) | {"change": change, "count": 1}
+    entry = Entry("a", "id", Decimal(change))
     with ExitStack() as stack:
-        writer = export._Parquet(tmp_path / "out", scale, stack)
+        writer = export._Parquet(tmp_path / "out", scale, stack, with_legs=False)
         if said:
             with pytest.raises(InvalidInput, match=said):
-                writer.take(row)
+                writer.take(entry)
         else:
-            writer.take(row)
+            writer.take(entry)
             writer.end()
 
 

@@ -54,7 +54,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A table with a pattern of budgets, and one with windows of a day."""
-    rules = {"key/*": {}, "day/*": {"window": "day"}}
+    rules = {"key/*": {}, "day/*": {"window": "day"}, "stock/*": {"credits": "on"}}
     world = MemoryGlobalTable([EAST, WEST], budgets=rules)
     settings = f"home: {EAST}\nregions: {{{EAST}: {{}}, {WEST}: {{}}}}\n"
     (tmp_path / "regions.yaml").write_text(settings, encoding="utf-8")
@@ -65,6 +65,21 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
     monkeypatch.setattr(Table, "open", opened)
     return Desk(world, tmp_path)
+
+
+def test_a_credit_says_whether_it_can_be_spent(desk: Desk) -> None:
+    """With a key it is made once, and says so."""
+    desk.run("create", "stock/7", "0")
+    named = "--key", "delivery-1", "--at", desk.world.clock.now().isoformat(), "--wait", "0s"
+    first, again = (desk.run("credit", "stock/7", "5", *named) for _ in range(2))
+    assert first.out.startswith("stock/7: 5 credited as ")
+    assert first.out.endswith("; it can be spent once every region shows it\n")
+    assert ", by an earlier call" in again.out
+    said = desk.json("credit", "stock/7", "5", *named)
+    assert (said["change"], said["repeated"], said["is_spendable"]) == ("5", True, False)
+    refused = desk.run("credit", COUNTER, "5")
+    assert refused.status == 2
+    assert "credits:on" in refused.errors
 
 
 def test_a_first_delivery_counts_once(desk: Desk) -> None:

@@ -167,6 +167,16 @@ def test_combined_counters_are_set_and_shown(desk: Desk) -> None:
     assert "usage/*, votes" in desk.run("show").stdout
 
 
+def test_books_are_set_with_what_they_need_for_a_journal(desk: Desk) -> None:
+    """Said on standard error, since the change is in force; not of another value."""
+    desk.run("adopt")
+    result = desk.run("set", "books", "book/*")
+    assert result.exit_code == 0, result.output
+    assert "keeps balances, and no journal of its merged transfers" in result.stderr
+    assert desk.shown()["terms"]["books"] == ["book/*"]
+    assert "journal" not in desk.run("set", "combine", "usage/*").stderr
+
+
 def test_periods_are_shown_set_and_taken_back(desk: Desk) -> None:
     """Also while they are pending, where the other side has none."""
     rule = {"usage/*": PeriodRule(24, 62, 120)}

@@ -338,3 +338,18 @@ def test_help_names_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
     for option in ("--counter-format", "--skip-bad", "--rejects", "--delimiter"):
         assert option in text
     assert "--after-loss" not in text
+
+
+@pytest.mark.parametrize("options", [(), ("--skip-bad",)])
+def test_a_row_of_a_book_is_refused_before_anything_is_written(
+    desk: Desk, options: Sequence[str]
+) -> None:
+    """A book takes transfers alone, so what was exported of one is not imported."""
+    settings = REGIONS + "books: ['book/*']\n"
+    (desk.directory / "regions.yaml").write_text(settings)
+    plain = "".join(f"stock,{number}\n" for number in range(300))
+    refused = desk.file("changes.csv", f"counter,change\n{plain}book/shop,0\n")
+    said = desk.refusal(refused, *options)
+    assert said.startswith("line 302: 'book/shop' is a book, by a pattern of `books`")
+    desk.run(desk.file("others.csv", f"counter,change\n{plain}"))
+    assert len(entries_of(desk.table)) == 300

@@ -39,16 +39,32 @@ def edited(contract: Contract, **attributes: AttributeValue) -> dict[str, Attrib
 METERED = Contract(terms=make_terms(periods={"usage/*": {"hours": 0, "zone": "Europe/Berlin"}}))
 INDEXED = Contract(terms=make_terms(index=("usage/*", "*")))
 COMBINED = Contract(terms=make_terms(combine=("usage/*", "votes")))
+CREDITED = Contract(terms=make_terms(budgets={"stock/*": {"credits": True}}))
 LIMITED = Contract(terms=make_terms(budgets={"key/*": {"window": "day", "late": "1h"}}))
 
 
 @pytest.mark.parametrize(
     "contract",
-    [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED, COMBINED, LIMITED],
+    [
+        IN_FORCE,
+        PENDING,
+        replace(IN_FORCE, generation=12),
+        METERED,
+        INDEXED,
+        COMBINED,
+        CREDITED,
+        LIMITED,
+    ],
 )
 def test_what_was_written_is_read_again(contract: Contract) -> None:
     """Every value comes back, dates of shards and the terms that are coming among them."""
     assert contract_of(contract_item(contract)) == contract
+
+
+def test_a_release_that_knows_no_credits_reads_a_rule_without_them() -> None:
+    """And refuses the table if there are any: it would close their grants too early."""
+    assert "credits" not in contract_item(LIMITED)["terms"]["S"]
+    assert "credits" in contract_item(CREDITED)["terms"]["S"]
 
 
 def test_each_lost_region_begins_a_generation_of_nets() -> None:

@@ -13,8 +13,8 @@ from ledger.core import amounts
 from ledger.core.capacity import WRITE_UNIT_BYTES, item_size
 from ledger.core.entry import entry_item, entry_of
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidEntry
-from ledger.core.fold import check_said
 from ledger.core.ids import EntryId
+from ledger.core.item_checks import check_said
 from ledger.core.parts import (
     PARTS_MAX,
     GatheredParts,

@@ -33,10 +33,10 @@ def test_a_signed_net_is_the_same_net() -> None:
 
 def test_the_signed_attributes_are_all_that_a_net_has() -> None:
     """Nothing of a net can be changed beside its signature."""
-    assert set(NET) | {"periods", "archive"} == set(SIGNED)
+    assert set(NET) | {"periods", "archive", "accounts"} == set(SIGNED)
 
 
-@pytest.mark.parametrize("name", sorted({*NET} | {"periods", "archive"}))
+@pytest.mark.parametrize("name", sorted({*NET} | {"periods", "archive", "accounts"}))
 def test_no_attribute_can_be_changed_added_or_taken(name: str) -> None:
     """Each is covered, by its name and kind too; a digest that fits helps nothing."""
     signed = dict(KEYS.signed({**NET, "archive": {"B": b"head"}}))
@@ -125,17 +125,19 @@ def some_nets() -> list[Item]:
         {**NET, "until": {"S": "a"}, "home": {"S": "bc"}},
         {**NET, "periods": {"S": "x"}},
         {**NET, "archive": {"B": b"x"}},
+        {**NET, "accounts": {"B": b"x"}},
     ]
 
 
 def test_no_two_nets_have_one_signature() -> None:
     """Each attribute is signed with its name, kind and length."""
-    assert len({KEYS.signed(item)[SIGNATURE]["B"] for item in some_nets()}) == 4
+    assert len({KEYS.signed(item)[SIGNATURE]["B"] for item in some_nets()}) == 5
 
 
 def test_the_length_of_each_attribute_is_signed() -> None:
     """As the module says it, so that other releases and programs find the same signature."""
     whole = {**NET, "periods": {"S": "größe"}, "archive": {"B": b"x" * 10}}
+    whole["accounts"] = {"B": b"y" * 300}
     message = b""
     for name in SIGNED:
         ((kind, content),) = whole[name].items()

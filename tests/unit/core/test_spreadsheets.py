@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.importing import source_of
 
-from ledger.commands.export import FIELDS, _Csv
+from ledger.commands.export import _Csv
 from ledger.core.spreadsheets import cell_of, text_of
+from ledger.core.values import Entry, Leg
 from ledger.writes.imports.file_format import Form
 from ledger.writes.imports.rows import Row, read_rows
 
@@ -64,12 +66,19 @@ def test_each_text_comes_back(text: str) -> None:
 
 def exported(**values: Any) -> str:
     """Return an export of one entry."""
-    row = dict.fromkeys(FIELDS) | {"counter": "a", "id": "x", "change": "-5", "count": 1} | values
     file = io.StringIO()
-    writer = _Csv(file)
-    writer.take(row)
+    writer = _Csv(file, with_legs="legs" in values)
+    writer.take(replace(Entry("a", "x", Decimal(-5)), **values))
     writer.end()
     return file.getvalue()
+
+
+def test_an_export_of_a_book_has_no_formula_in_any_leg() -> None:
+    """Accounts and assets are chosen by writers, too; the amounts stay numbers."""
+    legs = (Leg("=1+1", "EUR", Decimal(-5)), Leg("b", "@A", Decimal(5)))
+    rows = list(csv.DictReader(io.StringIO(exported(legs=legs, change=Decimal(0)))))
+    shown = [(row["account"], row["asset"], row["amount"], row["change"]) for row in rows]
+    assert shown == [("'=1+1", "EUR", "-5", "0"), ("b", "'@A", "5", "0")]
 
 
 @pytest.mark.parametrize("name", ["counter", "id", "region", "note", "reverses"])

@@ -8,7 +8,8 @@ import pytest
 from ledger.commands.options import iso_bound, iso_time
 from ledger.core.errors import InvalidInput
 from ledger.core.times import is_time, time_of
-from ledger.http.service.request_models import bound, edge, moment
+from ledger.http.service.body_values import moment
+from ledger.http.service.request_models import bound, edge
 from ledger.pipeline.core.record_times import time_of as record_time
 
 MOMENT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ledger import Change, Entry
-from ledger.core.values import Spending, quickly_made
+from ledger.core.values import Leg, Spending, quickly_made
 
 EVERY: dict[str, Any] = {
     "counter": "c",
@@ -26,6 +26,8 @@ EVERY: dict[str, Any] = {
     "spending": Spending(("eu-west-1.1",)),
     "key": "k",
     "parts": "1 0.50",
+    "legs": (Leg("a", "EUR", Decimal(1)), Leg("b", "EUR", Decimal(-1))),
+    "metadata": {"order": "17"},
 }
 HOW = {"shard", "repeated", "spending", "key", "parts"}
 OPTIONAL = EVERY.keys() - {"counter", "id", "change"}

@@ -47,7 +47,7 @@ from ledger.contract.contract_writer import ContractWriter
 from ledger.contract.open_regions import OpenOthers
 from ledger.core import once
 from ledger.core.contract_item import Contract, contract_item, contract_key
-from ledger.core.entry import SPENDING_ATTRIBUTES, entry_item
+from ledger.core.entry import GRANT, SPENDING_ATTRIBUTES, entry_item
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.ids import EntryId
 from ledger.core.index import ONLY_LISTED, IndexPlace, attributes_of
@@ -648,12 +648,16 @@ async def test_the_spender_has_just_enough() -> None:
 @pytest.mark.parametrize("attribute", SPENDING_ATTRIBUTES)
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem", "PartiQLInsert", "UpdateItem"])
 def test_a_writer_names_no_grant(action: str, attribute: str) -> None:
-    """What an entry says of the grant that paid for it, and of a hold, is a spender's alone."""
+    """What an entry says of the grant that paid for it, and of a hold, is a spender's alone.
+
+    But that of a reversal, by which rights are given back: the corrector's.
+    """
     call = Call(action, HOME, ("key/42",), attributes=("pk", "sk", "change", attribute))
     for role in set(Role) - {Role.SPENDER}:
         is_trusted = role in {Role.COMPACTOR, Role.RECOVERY, Role.ARCHIVIST, Role.ADMINISTRATOR}
         is_apart = role in {Role.IMPORTER, Role.PIPELINE, Role.AUDIT}
-        if not (is_trusted or is_apart):
+        gives_back = role is Role.CORRECTOR and (action, attribute) == ("PutItem", GRANT)
+        if not (is_trusted or is_apart or gives_back):
             assert not call.is_allowed(policy(SETTINGS, role)), role
     rights = Call(action, HOME, ("~budget~key/42",))
     assert not rights.is_allowed(policy(SETTINGS, Role.WRITER))

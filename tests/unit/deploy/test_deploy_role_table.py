@@ -9,7 +9,7 @@ import pytest
 from ledger.administration.templates import Role
 from ledger.administration.templates.roles import RoleGrant, Where, grants
 from ledger.core import keys, once
-from ledger.core.entry import ENTRY_ATTRIBUTES, SPENDING_ATTRIBUTES
+from ledger.core.entry import ENTRY_ATTRIBUTES, GRANT, SPENDING_ATTRIBUTES
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import EXPIRES
 from ledger.core.sums import SUM_ATTRIBUTES
@@ -29,7 +29,7 @@ ENTRY = (*KEYS, *(name for name in ENTRY_ATTRIBUTES if name != "reverses"))
 ATTRIBUTES = {
     (): "",
     ENTRY: ", of the attributes of entries alone",
-    once.ATTRIBUTES: ", of the attributes of entries, reversals and counts alone",
+    (*once.ATTRIBUTES, GRANT): ", of the attributes of entries, reversals and counts alone",
     (*ENTRY, *SPENDING_ATTRIBUTES): ", of those of entries and spends alone",
     (*ENTRY, *SUM_ATTRIBUTES): ", of those of entries and sums alone",
     (*KEYS, "change", *SPENDING_ATTRIBUTES): ", of what a hold's end changes alone",

@@ -1,6 +1,6 @@
 """Reading long collections: sums are kept instead of sort keys, and only where that is the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import pytest
@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import HOME, net
 
-from ledger.core import fold
-from ledger.core.entry import entry_id, entry_item, net_item
+from ledger.core import books, fold
+from ledger.core.entry import Item, entry_id, entry_item, net_item
 from ledger.core.errors import ReadTooSlow
-from ledger.core.fold import Collection, at_once
+from ledger.core.fold import LEGS_PORTION, Collection, at_once
 from ledger.core.ids import EntryId
-from ledger.core.values import Entry, NetChange
+from ledger.core.values import Entry, Leg, NetChange
 from ledger.reads.collection import (
     RESTARTS_MAX,
     Base,
@@ -226,6 +226,32 @@ def test_a_border_does_not_step_back() -> None:
     assert again is not None
     assert again.base is not None
     assert again.base.border == two
+
+
+@pytest.mark.parametrize(("legs", "yields"), [(100, 2), (0, 0)])
+def test_a_page_of_a_book_is_taken_in_portions(legs: int, yields: int) -> None:
+    """So are its legs added up, whatever many there are; a counter's page is taken at once."""
+    moved = [Leg(f"a{number}", "EUR", Decimal(2 * (number % 2) - 1)) for number in range(legs)]
+    items = [
+        entry_item(Entry("c", str(entry), Decimal(0), legs=books.ordered(moved)))
+        for entry in made(250)
+    ]
+    progress = ReadProgress("c", keys_max=1_000, with_legs=legs > 0)
+    assert len(list(progress.take(Page(items)))) == yields
+    read = at_once(progress.end())
+    assert read is not None
+    assert len(list(read.collection.condense(None))) == 250 * legs // LEGS_PORTION
+    if legs:
+        left = at_once(Collection.condense(whole(items), None))
+        assert left.accounts is not None
+        assert left.accounts["EUR"]["a1"] == 250
+
+
+def whole(items: Sequence[Item]) -> Collection:
+    """Return the collection of a book's items."""
+    collection = Collection(with_legs=True)
+    collection.add(items)
+    return collection
 
 
 def test_what_is_summed_is_bounded_by_the_keys_kept() -> None:

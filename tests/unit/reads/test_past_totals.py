@@ -9,11 +9,13 @@ from support.archiving import ArchivedWorld
 from support.compacting import compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
+from ledger.core import books
 from ledger.core.amounts import total_wide
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.runtime.services import Services
 from ledger.session.assembly import GivenConnections
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger
 
 
@@ -126,6 +128,50 @@ async def test_without_an_archive() -> None:
         assert (await archived.total("counter", at=second.at)).value == 1
         with pytest.raises(InvalidInput, match="merged before the archive began"):
             await archived.total("counter", at=first.at)
+
+
+def moved_before(entries: list[Entry], at: datetime) -> books.Accounts:
+    """Return the balances that transfers came to which were made before a moment."""
+    sums = books.AccountSums()
+    for entry in entries:
+        if entry.at is not None and entry.at < at:
+            sums.move(entry.legs)
+    return sums.accounts()
+
+
+async def transfer(ledger: Ledger, amount: int, account: str = "b") -> Entry:
+    """Move an amount between accounts of a book."""
+    return await Book("book/1", ledger).transfer([("a", "EUR", -amount), (account, "EUR", amount)])
+
+
+@pytest.mark.parametrize(("seed", "shards"), [(0, 1), pytest.param(1, 3, marks=pytest.mark.slow)])
+async def test_balances_at_any_moment_of_a_random_life(seed: int, shards: int) -> None:
+    """Of a book that was merged before its archive began, and goes on with one."""
+    world = ArchivedWorld(seed=seed, books=["book/*"], shards={"book/*": shards})
+    plain = compactor_settings(fold_min=1).replace(books=["book/*"], shards={"book/*": shards})
+    random, made = Random(seed), list[Entry]()  # noqa: S311 (repeatable)
+    async with Ledger(
+        plain,
+        region=WEST,
+        given=GivenConnections(store=world.world.regions.replicas[WEST]),
+        services=Services.of(clock=world.world.clock, randomness=world.world.random),
+    ) as ledger:
+        made += [await transfer(ledger, number + 1, f"b{number % 3}") for number in range(9)]
+        await world.merge(by=world.world.instance("plain", settings=plain))
+        began = world.world.clock.now()
+    async with world.ledger() as ledger:
+        for _ in range(12):
+            for _ in range(random.randrange(4)):
+                one = await transfer(ledger, random.randrange(1, 50), f"b{random.randrange(6)}")
+                made.append(one)
+                await world.world.clock.advance(random.random() * 4)
+            if random.random() < 0.7:
+                await world.merge(passes=random.randrange(1, 4))
+        now = world.world.clock.now()
+        moments = [began, *(entry.at for entry in made[9:] if entry.at)]
+        for at in (*moments, *(began + (now - began) * random.random() for _ in range(20))):
+            found = await Book("book/1", ledger).balances(at=at)
+            assert found.assets == moved_before(made, at), at
 
 
 @pytest.mark.parametrize(

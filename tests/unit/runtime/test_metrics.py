@@ -29,7 +29,12 @@ LEDGER_NAMES = {
     "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
     "ledger_crossings_total", "ledger_budget_spends_total", "ledger_budget_over_total",
     "ledger_budget_grants", "ledger_budget_renewals_total",
+    "ledger_budget_credit_seconds",
+    "ledger_budget_credits_oldest_seconds",
+    "ledger_budget_credits_total",
+    "ledger_budget_credits_waiting",
     "ledger_budget_fetches_total",
+    "ledger_book_transfers_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",
@@ -47,6 +52,7 @@ COMPACTOR_NAMES = {
     "compactor_budget_grants_exceeded_total", "compactor_budget_holds_expired_total",
     "compactor_budget_let_through_charged_total",
     "compactor_budget_transfers_total", "compactor_signed_nets", "compactor_undeleted_entries",
+    "compactor_book_accounts_bytes_max", "compactor_books_full",
 }  # fmt: skip
 
 HITS = 10_000

@@ -33,7 +33,7 @@ def test_the_shipped_example_names_each_value_of_the_contract_with_its_default()
     text = (Path(__file__).parents[3] / "regions.yaml").read_text(encoding="utf-8")
     listed = re.findall(r"^# ([a-z_]+): (\S+) +# ", text, flags=re.MULTILINE)
     named = dict(listed) | {"shards": {}, "unmerged": [], "periods": {}, "archive": []}
-    named |= {"combine": [], "index": [], "budgets": {}}
+    named |= {"combine": [], "index": [], "budgets": {}, "books": []}
     assert [name for name, _ in listed] == list(dict.fromkeys(name for name, _ in listed))
     assert set(named) == set(CONTRACTED)
     example = Settings.load(Path(__file__).parents[3] / "regions.yaml")

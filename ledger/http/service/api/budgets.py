@@ -27,6 +27,7 @@ from ledger.http.service.budget_request_models import (
     BudgetBody,
     BudgetQuery,
     BudgetsQuery,
+    CreditBody,
     ExtendBody,
     HoldBody,
     SettleBody,
@@ -50,6 +51,7 @@ from ledger.runtime.call_deadlines import reading
 from ledger.session.ledger import budget_parts, live_settings
 
 _SPEND = TypeAdapter(SpendBody)
+_CREDIT = TypeAdapter(CreditBody)
 _HOLD = TypeAdapter(HoldBody)
 _SETTLE = TypeAdapter(SettleBody)
 _VOID = TypeAdapter(VoidBody)
@@ -83,6 +85,35 @@ async def spend(request: Request) -> Response:
     except OutcomeUnknown as error:
         raise _unknown(error, budgets, key) from error
     return await _spent(request, budgets, outcome, body)
+
+
+@router.post(
+    "/budgets/{counter}/credits", openapi_extra=written(CreditBody, "Credited", keyed=True)
+)
+@one_of_few("spend", "write")
+async def credit(request: Request) -> Response:
+    """Give a budget an amount, in any region; the entry is durable in this region then.
+
+    201 with the entry, 200 with it if an earlier request of this key had credited it. It counts at
+    once, and is `spendable` once every region shows it. A pattern of the contract's `budgets` with
+    `credits:on` must have the counter.
+    """
+    counter = counter_in(request.path_params["counter"])
+    body = await read_json_body(request, _CREDIT, "write")
+    context = allow(request, "write", counter)
+    headers, wait = request.headers, preferred(request)
+    key, at = body.named(headers.get("idempotency-key"), headers.get("idempotency-time"))
+    budget = Budget(counter, partial(budget_parts, context.ledger))
+    seconds = for_change(request) + ((body.wait or 0.0) if wait is None else 0.0)
+    try:
+        done = await budget.credit(
+            body.amount, note=body.note, key=key, at=at, wait=body.waits(wait), timeout=seconds
+        )
+    except OutcomeUnknown as error:
+        raise _unknown(error, budget, key, "credit of", "credits") from error
+    status = HTTPStatus.OK if done.entry.repeated else HTTPStatus.CREATED
+    fields = shown_to(request, done.entry, note=body.note)
+    return answer({**fields, "spendable": done.is_spendable}, status)
 
 
 @router.post("/budgets/{counter}/holds", openapi_extra=written(HoldBody, "Entry", keyed=True))
@@ -239,13 +270,20 @@ def _made(request: Request, outcome: Granted | Hold | Refused, note: str | None 
     return answer(shown_to(request, entry, note=note), status)
 
 
-def _unknown(error: OutcomeUnknown, budgets: Budgets, key: str | None) -> OutcomeUnknown:
-    """Return the error of a spend: unlike other changes it is repeated by its key alone."""
-    advice = "it had no Idempotency-Key, so it cannot be repeated: a repeat is another spend"
+def _unknown(
+    error: OutcomeUnknown,
+    budgets: Budgets,
+    key: str | None,
+    what: str = "spend from",
+    does: str = "spends",
+) -> OutcomeUnknown:
+    """Return the error of a spend, or credit: it is repeated by its key alone."""
+    another = what.partition(" ")[0]
+    advice = f"it had no Idempotency-Key, so it cannot be repeated: a repeat is another {another}"
     if key is not None:
-        advice = "the same request, with its key, spends nothing more"
+        advice = f"the same request, with its key, {does} nothing more"
     return Spoken(
-        f"no answer for a spend from {budgets.names[0]!r}, which may be made or not: {advice}",
+        f"no answer for a {what} {budgets.names[0]!r}, which may be made or not: {advice}",
         entries=error.entries,
         retryable=key is not None,
     )

@@ -47,10 +47,13 @@ from ledger.http.wire.problems import NOT_PROVED, Problem
 from ledger.http.wire.schemas import EntryModel, ReconciledModel
 from ledger.runtime.call_deadlines import bounded, deadline_of, has_come, left_until, not_sent
 from ledger.runtime.tasks import run_all
-from ledger.session.ledger import Ledger
+from ledger.session.ledger import Ledger, record_change
+from ledger.writes.entry_plan import Change
 
 NOTE_SHOWN_MAX = 256
 """Characters that one of many results shows of the note of another's entry."""
+LEGS_SHOWN_MAX = 8
+"""Legs of another's transfer that one of many results shows: one with more is shown without any."""
 ENTRIES_AT_ONCE = 128
 """Entries of one request that are under way together; they share batches with all others."""
 PROOFS_AT_ONCE = 16
@@ -87,9 +90,10 @@ async def record(request: Request) -> Response:
         effective=body.effective,
         key=key,
         at=at,
+        metadata=body.metadata,
         timeout=for_change(request),
     )
-    return answer(EntryModel.fields_of(entry), _status_of(entry))
+    return answer(EntryModel.fields_of(entry), status_of(entry))
 
 
 @router.post("/entries", openapi_extra=written(EntriesBody, "Entries", keyed=True))
@@ -147,7 +151,7 @@ async def reverse(request: Request) -> Response:
     """Take an entry back by the opposite change, in the home region, once.
 
     Repeated it returns the reversal that was made first, with 200; to a token without the scope
-    `read` without its note and effective date, unless the request has them.
+    `read` without its note and effective date, unless the request has them, and without its legs.
     """
     body = await read_json_body(request, _REVERSE, "reverse")
     context = allow(request, "reverse", body.counter)
@@ -159,7 +163,7 @@ async def reverse(request: Request) -> Response:
         timeout=for_change(request),
     )
     shown = shown_to(request, entry, note=body.note, effective=body.effective)
-    return answer(shown, _status_of(entry))
+    return answer(shown, status_of(entry))
 
 
 @router.post(
@@ -214,17 +218,7 @@ async def _each(
     try:
         await context_of(request).changes.turn(caller)
         allow(request, "write", asked.counter)  # its turn may come long after the first one's
-        seconds = left_until(end, not_sent)
-        change = asked.asked
-        entry = await ledger.record(
-            change.counter,
-            change.change,
-            note=change.note,
-            effective=change.effective,
-            key=change.key,
-            at=change.at,
-            timeout=seconds,
-        )
+        entry = await _made(ledger, asked.asked, left_until(end, not_sent))
     except CallRefused as error:
         problem = error.problem
     except LedgerError as error:
@@ -232,6 +226,21 @@ async def _each(
     else:
         return _result(entry)
     return _failed(problem)
+
+
+async def _made(ledger: Ledger, change: Change, seconds: float) -> Entry:
+    if change.legs is not None:
+        return await record_change(ledger, change, seconds)
+    return await ledger.record(
+        change.counter,
+        change.change,
+        note=change.note,
+        effective=change.effective,
+        key=change.key,
+        at=change.at,
+        metadata=change.metadata,
+        timeout=seconds,
+    )
 
 
 def _not_begun(request: Request) -> dict[str, Any]:
@@ -243,16 +252,21 @@ def _failed(problem: Problem) -> dict[str, Any]:
 
 
 def _shortened(error: LedgerError) -> LedgerError:
-    """Return an error as one of many says it: a note that the request does not have is cut.
+    """Return an error as one of many says it: what the request does not have is cut.
 
     So an answer is about as long as its request, whatever the entries of the table are.
     """
     if not isinstance(error, KeyConflict) or (theirs := error.theirs) is None:
         return error
-    if len(theirs.note or "") <= NOTE_SHOWN_MAX:
-        return error
-    note = f"{theirs.note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
-    return KeyConflict(str(error), ours=error.ours, theirs=replace(theirs, note=note))
+    note, legs, metadata = theirs.note, theirs.legs, theirs.metadata
+    if len(note or "") > NOTE_SHOWN_MAX:
+        note = f"{note:.{NOTE_SHOWN_MAX}}\N{HORIZONTAL ELLIPSIS}"
+    if len(legs) > LEGS_SHOWN_MAX:
+        legs = ()
+    if sum(map(len, (metadata or {}).values())) > NOTE_SHOWN_MAX:
+        metadata = None
+    cut = replace(theirs, note=note, legs=legs, metadata=metadata)
+    return KeyConflict(str(error), ours=error.ours, theirs=cut)
 
 
 async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> Response:
@@ -263,10 +277,11 @@ async def _answered(request: Request, results: Sequence[Mapping[str, Any]]) -> R
 
 
 def _result(entry: Entry) -> dict[str, Any]:
-    return {"status": int(_status_of(entry)), "entry": EntryModel.fields_of(entry)}
+    return {"status": int(status_of(entry)), "entry": EntryModel.fields_of(entry)}
 
 
-def _status_of(entry: Entry) -> HTTPStatus:
+def status_of(entry: Entry) -> HTTPStatus:
+    """Return 201 for an entry that this request wrote, 200 if an earlier one had."""
     return HTTPStatus.OK if entry.repeated else HTTPStatus.CREATED
 
 

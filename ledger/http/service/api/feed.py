@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.http.service.answers import answer
+from ledger.http.service.body_values import moment
 from ledger.http.service.context import allow, context_of, may_look
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import FeedQuery
-from ledger.http.service.request_models import moment
 from ledger.http.service.wait import for_total, page_slot, preferred, read_within
 from ledger.http.wire.schemas import FeedModel
 from ledger.reads.feed.page import FeedPage

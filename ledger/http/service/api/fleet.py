@@ -27,13 +27,10 @@ router = APIRouter(prefix="/v1", tags=["operating"])
 async def _shown(
     request: Request, context: Context, look: Callable[[], Awaitable[FleetView]]
 ) -> Response:
-    """Return what a look shows, as a page: many may wait for one look, and each is rendered."""
-
-    async def rendered() -> Response:
-        found, requests = await look(), answered_in(context.registry)
-        return answer(fleet_fields(found, region=context.region) | {"requests": requests})
-
-    return await read_page(request, for_fleet(request), rendered)
+    """Return what a look shows, as a page: many may wait for one look."""
+    found = await read_page(request, for_fleet(request), look)
+    requests = answered_in(context.registry)
+    return answer(fleet_fields(found, region=context.region) | {"requests": requests})
 
 
 @router.get("/session", openapi_extra=returns("Session", waits=False))
@@ -91,4 +88,5 @@ def _session(grant: TokenGrant, context: Context) -> dict[str, Any]:
         "index": list(settings.terms.index),
         "periods": list(settings.terms.periods),
         "budgets": list(settings.terms.budgets),
+        "books": list(settings.terms.books),
     }

@@ -10,6 +10,7 @@ from ledger.http.service.answers import CallRefused, answer
 from ledger.http.service.compression import StaticFile, file_answer
 from ledger.http.service.context import allow, context_of
 from ledger.http.service.openapi import probe, text
+from ledger.http.service.wait import page_turn
 from ledger.http.wire.problems import KINDS, NOT_FOUND
 from ledger.runtime.threads import ThreadedCall
 
@@ -63,6 +64,7 @@ async def problem(name: str) -> Response:
 async def show(request: Request) -> Response:
     """Return the metrics of this instance, in Prometheus' text form."""
     registry = allow(request, "admin").registry
+    await page_turn(request)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -1,5 +1,6 @@
 """Endpoints that read: totals, histories, sums by period, lists of counters."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from ledger.core.errors import LedgerError
+from ledger.core.values import Entry
 from ledger.http.service.answers import answer, page_of, problems, readable_totals
 from ledger.http.service.context import Context, allow, context_of, granted
 from ledger.http.service.openapi import returns
@@ -87,7 +89,17 @@ async def history(request: Request, asked: Annotated[HistoryQuery, Query()]) -> 
     """
     counter = counter_in(request.path_params["counter"])
     allow(request, "read", counter)
-    read = partial(_entries, context_of(request), counter, asked)
+    return await history_answer(request, counter, asked)
+
+
+async def history_answer(
+    request: Request,
+    counter: str,
+    asked: HistoryQuery,
+    is_shown: Callable[[Entry], bool] = bool,
+) -> Response:
+    """Return a page of a counter's entries: of those that are shown."""
+    read = partial(_entries, context_of(request), counter, asked, is_shown)
     page, more, merged = await read_page(request, for_pages(request), read)
     return answer(
         {
@@ -170,13 +182,15 @@ def _total(context: Context, total: Total) -> dict[str, Any]:
 
 
 async def _entries(
-    context: Context, counter: str, asked: HistoryQuery
+    context: Context, counter: str, asked: HistoryQuery, is_shown: Callable[[Entry], bool]
 ) -> tuple[list[orjson.Fragment], str | None, Merged]:
     """Return a page of entries, where the next one begins, and what is merged before them."""
     entries = context.ledger.history(
         counter, after=edge("after", asked.after), before=edge("before", asked.before)
     )
-    page, more = await page_of(entries, asked.limit, fields=EntryModel.fields_of, by="id")
+    page, more = await page_of(
+        entries, asked.limit, fields=EntryModel.fields_of, by="id", is_shown=is_shown
+    )
     shards = live_settings(context.ledger).current.shards_max(counter)
     merged = await merged_without_archive(store_here(context.ledger), counter, shards=shards)
     return page, more, merged

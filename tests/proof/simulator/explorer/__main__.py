@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ledger.runtime import command_line
 from ledger.runtime.command_options import spread_options
-from proof.simulator.explorer.cases import CATALOGUE
+from proof.simulator.explorer.cases import BOOKS, CATALOGUE
 from proof.simulator.explorer.listing import check_name
 from proof.simulator.explorer.mutants import MUTANTS
 from proof.simulator.explorer.state import Case
@@ -30,6 +30,7 @@ class CaseOptions:
     paged: Annotated[bool, typer.Option(help="Leaders read views page by page.")] = False
     reader: Annotated[bool, typer.Option(help="With a reader of two pages.")] = False
     move: Annotated[bool, typer.Option(help="Home moves to another region.")] = False
+    book: Annotated[bool, typer.Option("--book", help="Entries are transfers of a book.")] = False
     fold_max: Annotated[int, typer.Option(min=0, help="Ids in a net; 0: no bound.")] = 0
 
     def case(self) -> Case:
@@ -52,7 +53,7 @@ def main(
     """Explore every order of events of a small case, or show what a mutant breaks."""
     check_name(mutant, MUTANTS, "--mutant")
     if markdown:
-        CATALOGUE.write_results(with_large=large)
+        (BOOKS if options.book else CATALOGUE).write_results(with_large=large)
         return 0
     case, console = options.case(), Console()
     if mutant:

@@ -36,3 +36,23 @@ CATALOGUE = Catalogue(
         for name, one in MUTANTS.items()
     },
 )
+BOOKS = Catalogue(
+    title="Merging of books",
+    module="proof.simulator.explorer --book",
+    model=Merging,
+    cases={
+        "one-transfer": Case(entries=1, book=True),
+        "two-transfers": Case(entries=2, book=True),
+        "plan-in-flight": Case(entries=1, in_flight=1, book=True),
+        "two-leaders-plan-in-flight": Case(entries=1, leaders=2, in_flight=1, book=True),
+        "reader": Case(entries=1, reader=True, book=True),
+        "home-moves": Case(entries=1, leaders=2, move=True, book=True),
+        "three-regions": Case(regions=3, entries=1, book=True),
+        "three-regions-two-transfers": Case(regions=3, entries=2, book=True),
+    },
+    mutants={
+        name: BrokenRule(one.what, Case(entries=1, book=True).with_mutant(one))
+        for name, one in MUTANTS.items()
+    },
+)
+"""Those of a book: each entry is a transfer, and all else is the same."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from compactor.merge_plan import MergePlan, MergeRules, Observation, is_committed
-from ledger.core import ids
+from ledger.core import books, ids
 from ledger.core.fold import Collection
-from ledger.core.values import NetChange
+from ledger.core.values import Leg, NetChange
 from proof.simulator.explorer.production import Deciding, decide_now
 
 
@@ -46,10 +46,20 @@ EARLY_MOVE = Mutant(
 """Not among `MUTANTS`: a fold may be lost and made again, and no total is ever wrong by it."""
 
 
+def _view(
+    entries: dict[str, Decimal], view: Collection, legs: dict[str, tuple[Leg, ...]]
+) -> Collection:
+    """Return what a region shows with other entries; of a book they have these legs."""
+    found = Collection(entries, view.net)
+    found.legs = None if view.legs is None else legs
+    return found
+
+
 def _home_candidates(observation: Observation, rules: MergeRules, version: str) -> MergePlan:
     home = observation.views[rules.home].entries
+    legs = observation.views[rules.home].legs or {}
     shown = {
-        region: Collection({**home, **view.entries}, view.net)
+        region: _view({**home, **view.entries}, view, {**legs, **(view.legs or {})})
         for region, view in observation.views.items()
     }
     return decide_now(replace(observation, views=shown), rules, version)
@@ -59,8 +69,10 @@ def _home_gone(observation: Observation, rules: MergeRules, version: str) -> Mer
     merged = set(map(str, observation.net.merged)) if observation.net else set()
     dropped = merged - observation.views[rules.home].entries.keys()
     shown = {
-        region: Collection(
-            {key: change for key, change in view.entries.items() if key not in dropped}, view.net
+        region: _view(
+            {key: change for key, change in view.entries.items() if key not in dropped},
+            view,
+            view.legs or {},
         )
         for region, view in observation.views.items()
     }
@@ -86,7 +98,9 @@ def _one_transaction(observation: Observation, rules: MergeRules, version: str) 
         return MergePlan(waits="too few entries")
     change = sum((home[key] for key in settled), net.change if net else Decimal(0))
     count = (net.count if net else 0) + len(settled)
-    fold = NetChange(change, count, (), version, "", rules.home)
+    legs = observation.views[rules.home].legs or {}
+    _, accounts = books.fitting(net, tuple(settled), legs)
+    fold = NetChange(change, count, (), version, "", rules.home, accounts=accounts)
     return MergePlan(tuple(settled), fold, len(settled))
 
 

@@ -81,7 +81,7 @@ class ProductionCode:
         if answer is None:
             net = self._net([state & _NET_MASK for state in shown], "", 0) if has_net else None
             visible = [number for number, state in enumerate(shown) if state >> NET_BITS]
-            total = int(self._collection(visible, net).total())
+            total = self._total(self._collection(visible, net))
             answer = self._counts[question] = self._digits(total)
         return answer
 
@@ -150,11 +150,19 @@ class ProductionCode:
         bits = [int(key in plan.deletes) for key in self._keys]
         if plan.fold is None:
             return Decision(tuple(bits), NOWHERE)
-        counts, merged = self._digits(int(plan.fold.change)), set(plan.fold.merged)
+        counts, merged = self._digits(self._counted(plan.fold)), set(plan.fold.merged)
         for number, count in enumerate(counts):
             named = _IDS_BIT if self._ids[number] in merged else 0
             bits[number] |= (count | named) << 1
         return Decision(tuple(bits), self.regions.index(plan.fold.home))
+
+    def _total(self, collection: Collection) -> int:
+        """Return what the readers of a region add up."""
+        return int(collection.total())
+
+    def _counted(self, net: NetChange) -> int:
+        """Return what a net adds to a total."""
+        return int(net.change)
 
     def _collection(self, visible: Sequence[int], net: NetChange | None) -> Collection:
         shown = {self._keys[number]: Decimal(self._amounts[number]) for number in visible}

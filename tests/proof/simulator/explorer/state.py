@@ -47,7 +47,8 @@ class Case:
     stale net. `paged`: a leader reads a view's entries first and its net later. `move`: the home
     moves to the second region, where the last leader takes over.
     `fold_max`: ids in a net at most, 0 for no bound. `strict`: a change that is counted before its
-    entry arrives, and a net that counts less than the one before, are wrong too.
+    entry arrives, and a net that counts less than the one before, are wrong too. `book`: entries
+    are transfers of a book.
     """
 
     regions: int = 2
@@ -60,6 +61,7 @@ class Case:
     fold_max: int = 0
     mutant: Mutant = NO_MUTANT
     strict: bool = True
+    book: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.regions <= len(REGIONS) or not 1 <= self.leaders <= LEADERS_MAX:

@@ -9,6 +9,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterator, Sequence
 
+from proof.simulator.explorer.booked import BookCode
 from proof.simulator.explorer.production import NET_BITS, NOWHERE, REGIONS, ProductionCode
 from proof.simulator.explorer.state import (
     ACTING,
@@ -35,7 +36,8 @@ class World(Layout):
         super().__init__(case)
         self.mutant = case.mutant
         self.is_symmetric = not 0 < case.fold_max < case.entries
-        self.production = ProductionCode(
+        code = BookCode if case.book else ProductionCode
+        self.production = code(
             entries=case.entries,
             regions=case.regions,
             fold_max=case.fold_max or case.entries,

@@ -223,6 +223,19 @@ def test_a_table_has_no_contract() -> None:
     assert "`ledger table adopt`" in found.do
 
 
+@pytest.mark.parametrize(("archive", "count"), [((), 2), (("s3://a", "s3://b"), 1)])
+def test_books_without_an_archive_keep_no_journal(archive: tuple[str, ...], count: int) -> None:
+    """The finding names them, and what keeps each transfer."""
+    terms = replace(SETTINGS.terms, books=("book/*",), archive=archive)
+    shown = replace(CONTRACT, terms=terms)
+    found = contracts(shown, shown)
+    assert len(found) == count
+    if not archive:
+        assert found[1].state is CheckState.WARNING
+        assert found[1].what.startswith("books (book/*) without an archive: they keep balances")
+        assert "`ledger table set archive URLS`" in found[1].do
+
+
 def test_a_change_is_pending() -> None:
     """What it changes, and how it is finished or taken back."""
     coming = replace(SETTINGS.terms, settle=1_800.0)

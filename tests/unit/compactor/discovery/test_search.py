@@ -8,7 +8,7 @@ import pytest
 from support.compacting import SETTLE, World
 from support.ledgers import HOME, SOUTH, WEST, net
 
-from compactor.discovery.hints import Book, delete_hints, read_hints
+from compactor.discovery.hints import HintBook, delete_hints, read_hints
 from compactor.report import CompactorReport
 from ledger.core import keys
 from ledger.core.entry import Item, entry_id
@@ -255,7 +255,7 @@ SHARDS: Mapping[str, int] = {"wide": 2}
 
 def test_book_is_in_order_of_time() -> None:
     """Collections come in the order of the oldest hint of their counter, shard by shard."""
-    book = Book(lambda counter: SHARDS.get(counter, 1))
+    book = HintBook(lambda counter: SHARDS.get(counter, 1))
     for counter, seconds in (("b", 1), ("wide", 2), ("a", 3), ("b", 4)):
         book.add(hint_of(counter, seconds=seconds))
     assert book.partitions() == ["b", "wide", "~1~wide", "a"]
@@ -266,7 +266,7 @@ def test_book_is_in_order_of_time() -> None:
 
 def test_book_keeps_the_newest_hint_until_all_is_done() -> None:
     """Of several hints of a counter one is kept, and goes with the last of its shards."""
-    book = Book(lambda counter: SHARDS.get(counter, 1))
+    book = HintBook(lambda counter: SHARDS.get(counter, 1))
     old, new = hint_of("wide", seconds=1), hint_of("wide", seconds=2)
     book.add(old)
     book.add(new)
@@ -309,7 +309,7 @@ async def test_hints_of_which_one_may_be_missing_are_not_left(left: str) -> None
 
 def test_book_keeps_a_hint_that_was_asked() -> None:
     """A later ordinary one does not take its place, and the latest time is asked."""
-    book = Book(lambda _counter: 2)
+    book = HintBook(lambda _counter: 2)
     moments = [START + timedelta(seconds=number) for number in range(3)]
     first, second = (Hint("a", moment, asked=True) for moment in moments[:2])
     for hint in (first, second, Hint("a", moments[2])):

@@ -38,10 +38,12 @@ async def lossy(
     before: Fault = never, after: Fault = never
 ) -> AsyncIterator[tuple[client.Ledger, MemoryGlobalTable]]:
     """Open a client whose waits take no time, over a transport with these faults."""
-    table = MemoryGlobalTable(clock=ManualClock(instant=True), budgets={"key/*": {}, "team/*": {}})
+    rules: dict[str, Any] = {"key/*": {}, "team/*": {}, "stock/*": {"credits": "on"}}
+    table = MemoryGlobalTable(clock=ManualClock(instant=True), budgets=rules)
     async with table.table() as direct:
         await direct.budget("key/42").create(10)
         await direct.budget("team/7").create(5)
+        await direct.budget("stock/7").create(0)
     async with served(table) as service:
         transport = LossyTransport(service.app, before=before, after=after)
         made = client.Ledger(SERVICE, transport=transport, clock=table.clock, randomness=seeded(1))
@@ -66,6 +68,34 @@ async def test_a_spend_is_granted_or_refused_as_by_the_library() -> None:
         assert not refused
         async with table.ledger() as direct:
             assert (await direct.total("key/42", max_age=0)).value == Decimal("-6.5")
+
+
+@pytest.mark.parametrize("lost", ["nothing", "request", "answer"])
+async def test_a_credit_is_made_once(lost: str) -> None:
+    """Also where requests and answers are lost; with its key it is repeated as one."""
+    before = first(1, refused) if lost == "request" else never
+    after = first(1, cut) if lost == "answer" else never
+    async with lossy(before, after) as (remote, table):
+        budget, at = remote.budget("stock/7"), table.clock.now()
+        credited = await budget.credit(5, note="delivery")
+        assert [credited.entry.change, credited.entry.note] == [5, "delivery"]
+        keyed = [await budget.credit(2, key="delivery-2", at=at, wait=1) for _ in range(2)]
+        assert [one.entry.repeated for one in keyed] == [False, True]
+        async with table.ledger() as direct:
+            assert (await direct.total("stock/7", max_age=0)).value == 7
+        table.replicate()
+        await table.pass_time(5)
+        assert (await budget.credit(2, key="delivery-2", at=at)).is_spendable
+
+
+async def test_a_credit_without_an_answer_is_unknown() -> None:
+    """Without a key the same call would be another."""
+    async with lossy(after=lambda _: cut()) as (remote, table):
+        for key, is_safe in ((None, False), ("delivery-1", True)):
+            at = None if key is None else table.clock.now()
+            with pytest.raises(OutcomeUnknown, match="credit of 'stock/7'") as found:
+                await remote.budget("stock/7").credit(5, key=key, at=at)
+            assert found.value.retryable is is_safe
 
 
 async def test_several_budgets_are_spent_from_all_or_none() -> None:

@@ -17,14 +17,17 @@ from support.ledgers import seeded
 from support.serving import SERVICE
 from support.tiers import few_fast
 
+from ledger import Transfer
 from ledger.core.errors import AccessDenied, LedgerError, OutcomeUnknown, Unreachable
 from ledger.core.values import Entry
 from ledger.http.client import Ledger, sync
+from ledger.http.client.books import Book
 from ledger.http.client.budgets import Budget, Budgets, Hold
 from ledger.http.wire.schemas import EntryModel
 from ledger.testing import ManualClock
 
 ENTRY = Entry("stock", "2026-11-21T06:50:00.000000Z#afb763d1b176a30d", Decimal(5), "us-east-1")
+LEGS = (("cash", "EUR", -5), ("customer/alice", "EUR", 5))
 FIELDS = EntryModel.fields_of(ENTRY)
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -118,7 +121,10 @@ WRITES: Mapping[str, Call] = {
     "reconcile": lambda ledger: ledger.reconcile("stock", counted=5),
     "reverse": lambda ledger: ledger.reverse(ENTRY),
     "describe": lambda ledger: ledger.describe("stock", {"a": 1}),
+    "Book.transfer": lambda ledger: ledger.book("book/1").transfer(LEGS),
+    "Book.transfer_many": lambda ledger: ledger.book("book/1").transfer_many([Transfer(LEGS)]),
     "Budget.create": lambda ledger: ledger.budget("key/42").create(5),
+    "Budget.credit": lambda ledger: ledger.budget("key/42").credit(5),
     "Budgets.spend": lambda ledger: ledger.budget("key/42").spend(5),
     "Budgets.hold": lambda ledger: ledger.budget("key/42").hold(5, expires=60),
     "Hold.settle": lambda ledger: hold(ledger).settle(5),
@@ -137,6 +143,8 @@ READS: Mapping[str, Call] = {
     "feed": lambda ledger: ledger.feed("stock"),
     "feed_page": lambda ledger: ledger.feed_page("stock"),
     "live_totals": lambda ledger: ledger.live_totals(["stock"]),
+    "Book.balances": lambda ledger: ledger.book("book/1").balances(),
+    "Book.history": lambda ledger: ledger.book("book/1").history("cash"),
     "Budget.state": lambda ledger: ledger.budget("key/42").state(),
     "Budget.explain": lambda ledger: ledger.budget("key/42").explain(),
 }
@@ -146,11 +154,12 @@ OF_MANY: Mapping[str, Call] = {
 }
 CLASSES: Mapping[str, type] = {
     "": Ledger,
+    "Book.": Book,
     "Budgets.": Budgets,
     "Budget.": Budget,
     "Hold.": Hold,
 }
-SILENT = {"open", "close", "budget", "budgets", "Budgets.held"}
+SILENT = {"open", "close", "book", "budget", "budgets", "Budgets.held"}
 """Methods that ask nothing of the service."""
 
 
@@ -243,15 +252,9 @@ async def test_a_refusal_by_another_server_keeps_its_kind_for_a_read() -> None:
 
 def test_every_method_is_asked() -> None:
     """A new method needs its row here."""
-    classes: Mapping[str, type] = {
-        "": Ledger,
-        "Budgets.": Budgets,
-        "Budget.": Budget,
-        "Hold.": Hold,
-    }
     every = {
         f"{prefix}{name}"
-        for prefix, kind in classes.items()
+        for prefix, kind in CLASSES.items()
         for name, _ in inspect.getmembers(kind, inspect.isroutine)
         if not name.startswith("_") and not (prefix == "Budget." and hasattr(Budgets, name))
     }

@@ -8,6 +8,7 @@ import pytest
 import ledger
 from ledger import sync as library_sync
 from ledger.http import client
+from ledger.http.client import books as client_books
 from ledger.http.client import sync as client_sync
 
 DIFFERENT = {
@@ -17,6 +18,7 @@ DIFFERENT = {
     "close": "is the same, and no coroutine in the plain classes",
     "budget": "is a method of the table in the library; see `test_budget_recovery.py`",
     "budgets": "as `budget`",
+    "book": "as `budget`; `Book` itself has the same signatures",
     "live_totals": "is the service's stream of events; the library has `watch`",
 }
 """Public names that the client has otherwise than the library, or only one of them; and why."""
@@ -58,6 +60,17 @@ def test_what_only_one_has_is_listed(theirs: type, ours: type) -> None:
     assert (public(theirs) ^ public(ours)) - {"settings", "region", "metrics", "url"} <= set(
         DIFFERENT
     )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [(ledger.Book, client_books.Book), (library_sync.Book, client_sync.Book)],
+)
+def test_a_book_is_that_of_the_library(theirs: type, ours: type) -> None:
+    """All that one has, the other has, too."""
+    assert public(theirs) == public(ours) >= {"transfer", "transfer_many", "balances", "history"}
+    for name in sorted(public(theirs) - {"name"}):
+        assert shape(getattr(ours, name)) == shape(getattr(theirs, name)), name
 
 
 @pytest.mark.parametrize("name", sorted(public(client.Ledger) & public(ledger.Ledger)))

@@ -102,6 +102,55 @@ async def test_a_budget_is_spent_once_by_its_key_and_refuses_the_rest() -> None:
         assert await service.value("key%2F42") == "-6.5"
 
 
+async def test_a_budget_is_credited_once_by_its_key() -> None:
+    """201, then 200 with the same entry; `spendable` once every region shows it."""
+    credits_, rules = "/v1/budgets/stock%2F7/credits", {"stock/*": {"credits": "on"}, "key/*": {}}
+    async with served(MemoryGlobalTable([HOME, AWAY], budgets=rules)) as service:
+        assert (await put(service, "stock%2F7", "0")).status_code == 201
+        named = now(service)
+        first = await service.post(credits_, {"amount": "6.50", "note": "delivery"}, **named)
+        again = await service.post(credits_, {"amount": "6.5", "note": "delivery"}, **named)
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        assert (first.json()["change"], first.json()["spendable"]) == ("6.5", False)
+        service.table.replicate()
+        await service.table.pass_time(5)
+        in_body = {"key": KEY["Idempotency_Key"], "at": named["Idempotency_Time"]}
+        later = await service.post(credits_, {"amount": "6.5", "note": "delivery", **in_body})
+        assert (later.status_code, later.json()["spendable"]) == (200, True)
+        spent = await service.post("/v1/budgets/stock%2F7/spends", {"amount": "6.5"})
+        assert spent.status_code == 201
+        other = await service.post(credits_, {"amount": "7", "note": "delivery"}, **named)
+        assert (other.status_code, other.json()["type"]) == (409, "/problems/key-conflict")
+        assert (await put(service, "key%2F42", "1")).status_code == 201
+        without = await service.post("/v1/budgets/key%2F42/credits", {"amount": "1"})
+        assert without.status_code == 400
+        assert "credits:on" in without.json()["detail"]
+        reader = OneGrant("read")
+    async with served(MemoryGlobalTable([HOME], budgets=rules), access=reader) as service:
+        assert (await service.post(credits_, {"amount": "1"})).status_code == 403
+
+
+async def test_a_credit_whose_outcome_is_unknown_is_repeated_by_its_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a key a repeat would be another credit."""
+    async with spending() as service:
+
+        async def lost(*_: Any, **__: Any) -> None:
+            raise OutcomeUnknown("no answer: Ledger.retry is safe", entries=[], retryable=True)
+
+        monkeypatch.setattr(budget_parts(service.ledger).creditor, "credit", lost)
+        for named, is_safe in ((now(service), True), ({}, False)):
+            answer = await service.post(
+                "/v1/budgets/key%2F42/credits", {"amount": "1", "wait": 1}, **named
+            )
+            problem = answer.json()
+            assert (answer.status_code, problem["retryable"]) == (503, is_safe)
+            assert "credit" in problem["detail"]
+            assert "retries" not in problem["detail"]
+
+
 async def test_a_key_for_another_amount_is_a_conflict() -> None:
     """In headers or in the body, where it is the same key."""
     async with spending() as service:

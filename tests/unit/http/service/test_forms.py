@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -14,29 +15,35 @@ from support.serving import served
 from support.tiers import with_slow
 
 from ledger.budgets.amount_rules import checked_amount
-from ledger.core.errors import InvalidInput
+from ledger.core.books import checked_account, checked_legs
+from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.core.tokens import time_of_key
 from ledger.core.visible import unclear_in
 from ledger.http.service import query_models
-from ledger.http.service.budget_request_models import SECONDS_MIN, _expires
-from ledger.http.service.request_models import (
+from ledger.http.service.body_values import (
     _above_0,
     _addend,
     _amount,
     _date,
     _not_negative,
+    legs_of,
+    moment,
+)
+from ledger.http.service.budget_request_models import SECONDS_MIN, _expires
+from ledger.http.service.request_models import (
+    TransferBody,
     bound,
     counter_in,
     edge,
     entry_in,
     key_of,
-    moment,
     wait_of,
 )
 from ledger.writes.entry_plan import checked_key
 
 _prefix = TypeAdapter(query_models.Prefix)
+_transfer = TypeAdapter(TransferBody)
 TIME = "2026-11-21T06:50:00Z"
 ENTRY_ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 
@@ -63,6 +70,36 @@ def _counter(text: str) -> str:
     return counter_in(quote(text))
 
 
+def _of_leg(account: str, asset: str, amount: str) -> object:
+    """Return what a transfer of this leg, and of its opposite, is read as."""
+    opposite = amount[1:] if amount.startswith("-") else f"-{amount}"
+    legs = [
+        {"account": account, "asset": asset, "amount": amount},
+        {
+            "account": f"{account[:-1]}{'a' if account[-1] != 'a' else 'b'}",
+            "asset": asset,
+            "amount": opposite,
+        },
+    ]
+    return checked_legs(legs_of(_transfer.validate_python({"legs": legs}).legs))
+
+
+def _account(text: str) -> object:
+    try:
+        checked_account(text)
+    except InvalidEntry:
+        return text  # the rest is a `format`
+    return _of_leg(text, "EUR", "1")
+
+
+def _asset(text: str) -> object:
+    return _of_leg("a", text, "1")
+
+
+def _moved(text: str) -> object:
+    return _of_leg("a", "EUR", text)
+
+
 def _wait(text: str) -> object:
     assert wait_of([text]) is None or "wait" in text.lower()
     return text
@@ -77,11 +114,14 @@ TAKEN: dict[str, tuple[query_models.Schema, Callable[[str], object]]] = {
     "addend": (query_models.ADDEND_SCHEMA, _addend),
     "0 or more": (query_models.NOT_NEGATIVE_SCHEMA, _addend),
     "above 0": (query_models.ABOVE_0_SCHEMA, _budget),
+    "moved": (query_models.MOVED_SCHEMA, _moved),
+    "account": (query_models.ACCOUNT_SCHEMA, _account),
+    "asset": (query_models.ASSET_SCHEMA, _asset),
     "key in a body": (query_models.NAMED_SCHEMA, _named),
     "Idempotency-Key": (query_models.KEY_SCHEMA, _key),
     "Prefer": (query_models.PREFER_SCHEMA, _wait),
 }
-NUMEROUS = {"Prefer", "amount", "addend", "0 or more", "above 0"}
+NUMEROUS = {"Prefer", "moved", "amount", "addend", "0 or more", "above 0"}
 """Those whose patterns take long to draw from."""
 
 
@@ -110,6 +150,9 @@ def test_what_a_pattern_allows_is_taken(name: str, data: st.DataObject) -> None:
             for text in ("a", "shop/größe 42", "a" * 1024, "日" * 256, "\U0001f600" * 256)
         ],
         *[("prefix", text) for text in ("", "shop/", "日" * 256)],
+        *[("account", text) for text in ("cash", "kunde/größe 42", "a" * 255, "é" * 127)],
+        *[("asset", text) for text in ("EUR", "USD/2", "~", "x" * 32)],
+        *[("moved", text) for text in ("1", "-0.01", "9" * 38, "-1.5e3")],
         *[("key in a body", text) for text in ("a" * 1024, "日" * 256, "größe")],
         *[("Idempotency-Key", text) for text in ("order-17", '"order-17"', "a b", '"', "a" * 1024)],
         *[("Prefer", text) for text in ("wait=60", "respond-async", "wait=5, respond-async")],
@@ -139,6 +182,9 @@ def test_what_is_usual_and_what_is_longest_has_its_form(name: str, text: str) ->
         *[("time", text) for text in ("2026-11-21T06:50:00", "2026-11-21T06:50:60Z", "2026-11-21")],
         *[("time", text) for text in ("0001-01-01T00:00:00+14:00", "2100-02-29T00:00:00Z")],
         *[("counter", text) for text in ("", "~a", "a\nb", "é" * 257)],
+        *[("account", text) for text in ("", "~a", "a\nb")],
+        *[("asset", text) for text in ("", "E R", "\u20ac", "x" * 33)],
+        *[("moved", text) for text in ("0", "-0.00", "+1")],
         *[("Idempotency-Key", text) for text in ("", '""', "é", "a\tb")],
         *[
             ("Prefer", text)
@@ -225,6 +271,9 @@ NOT_OF_THE_FORM: dict[str, tuple[str, ...]] = {
     ),
     "counter": ("é" * 257,),
     "prefix": ("é" * 257,),
+    "account": ("~a", "\x84"),
+    "asset": ("E R", "x" * 33),
+    "moved": ("0", "1e00"),
     "entry": tuple(f"{ENTRY_ID}{end}" for end in (".", ".7", ".0007", ".00a", "#000")),
 }
 
@@ -237,11 +286,12 @@ async def test_nothing_is_taken_but_what_the_document_says(name: str, text: str)
     schema = TAKEN[name][0]
     has_form = re.search(str(schema["pattern"]), text)
     assert not has_form or len(text) > int(str(schema.get("maxLength", 10_000)))
-    reads = {
+    reads: dict[str, Callable[[str], object]] = {
         "0 or more": _not_negative,
         "above 0": _above_0,
         "counter": _counter,
         "prefix": _prefix.validate_python,
+        "account": partial(_of_leg, asset="EUR", amount="1"),
     }
     with pytest.raises(ValueError, match="must"):
         reads.get(name, TAKEN[name][1])(text)

@@ -486,7 +486,14 @@ BODIES: dict[str, Any] = {
     "/v1/counters/{counter}/description": {"attributes": {"a": "b"}},
     "/v1/budgets/{counter}": {"limit": "10"},
     "/v1/budgets/{counter}/spends": {"amount": "1"},
+    "/v1/budgets/{counter}/credits": {"amount": "1"},
     "/v1/budgets/{counter}/holds": {"amount": "1", "expires": 60},
+    "/v1/books/{book}/transfers": {
+        "legs": [
+            {"account": account, "asset": "EUR", "amount": amount}
+            for account, amount in (("a", "1"), ("b", "-1"))
+        ]
+    },
     "/v1/holds/{hold}/settle": {"counter": "shop/a", "actual": "1"},
     "/v1/holds/{hold}/void": {"counter": "shop/a"},
     "/v1/holds/{hold}/extend": {"counter": "shop/a", "expires": 60},
@@ -522,7 +529,7 @@ async def test_nothing_is_done_for_a_token_that_ended_while_the_body_came(
             headers = token_of(path, table, "read", "write", "reverse", "admin")
             await access.look_again()
             id_ = "2026-11-21T06:50:00.000000Z%23" + "0" * 16
-            url = template.format(counter="shop%2Fa", entry=id_, hold=id_)
+            url = template.format(counter="shop%2Fa", book="shop%2Fa", entry=id_, hold=id_)
             content = _HeldUp(orjson.dumps(BODIES[template]), end)
             answer = await service.http.request(
                 verb, url, content=content, headers={**headers, **JSON}

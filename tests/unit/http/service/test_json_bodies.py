@@ -14,10 +14,10 @@ from support.tiers import few_fast
 
 from ledger.core.errors import InvalidInput
 from ledger.http.service import json_bodies
+from ledger.http.service.body_values import Body
 from ledger.http.service.budget_request_models import BudgetBody, HoldBody, SpendBody
 from ledger.http.service.json_bodies import _has_too_many, read_body
 from ledger.http.service.request_models import (
-    Body,
     DescriptionBody,
     EntriesBody,
     EntryBody,

@@ -941,6 +941,22 @@ async def test_whoever_leaves_is_known_to_have_left() -> None:
     assert left.is_set()
 
 
+async def test_what_came_in_time_is_not_late_while_it_waits_for_its_turn() -> None:
+    """However long others are parsed: a head that is whole is its caller's no more."""
+    rounds = list[Callable[[], None]]()
+    turns = ConnectionTurns.of(asyncio.get_running_loop().call_soon)
+    waiting = Turns(rounds.append, 1)
+    turns = replace(turns, short_parsing=waiting)
+    waiting.enter(None, lambda: None)  # somebody else's turn
+    caller = Caller(Answers(), turns=turns)
+    await caller.send(WHOLE)
+    caller.later(HEAD_SECONDS_MAX + 1)
+    assert not caller.wire.is_aborted
+    rounds.pop(0)()
+    await settled()
+    assert caller.wire.statuses == [200]
+
+
 async def test_of_callers_who_leave_together_a_few_requests_end_in_each_round() -> None:
     """Each ends with an error, or closes what it opened: thousands would hold up all others."""
     ended, rounds = list[str](), list[Callable[[], None]]()

@@ -48,6 +48,7 @@ from ledger.http.wire import schemas
 from ledger.http.wire.problems import Problem
 from ledger.runtime.call_deadlines import NEVER
 from ledger.runtime.tasks import run_all
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger
 from ledger.testing import MemoryGlobalTable
 
@@ -287,12 +288,17 @@ def _changes(change: str = "1", at: str = NOW, before: str = "order-") -> dict[s
 
 
 MANY = "&".join(f"id=none{number}" for number in range(100))
+LEGS = [
+    {"account": name, "asset": "EUR", "amount": each} for name, each in (("a", "1"), ("b", "-1"))
+]
+HALF = {"counter": "book/shop", "change": "0", "legs": [LEGS[0], {**LEGS[1], "amount": "-2"}]}
 REFUSED_EACH: dict[str, tuple[str, dict[str, Any] | None]] = {
     "other changes": ("/v1/entries", _changes("2")),
     "too late": ("/v1/entries", _changes(at=EARLY)),
     "ahead": ("/v1/entries", _changes(at=LATE)),
     "invisible": ("/v1/entries", _changes(before="\u200b")),
     "too large": ("/v1/entries", _changes("9" * 38, before="sum-")),
+    "unbalanced": ("/v1/entries", {"entries": [HALF] * 100}),
     "no budgets": (f"/v1/budgets?{MANY}", None),
     "no counters": (f"/v1/totals?{MANY}", None),
     "fleet": (f"/v1/fleet/totals?{MANY}", None),
@@ -304,7 +310,7 @@ FULL = [{"counter": f"full{number}", "change": "9" * 38} for number in range(100
 @pytest.mark.parametrize(("path", "body"), REFUSED_EACH.values(), ids=REFUSED_EACH)
 async def test_what_is_refused_is_freed_at_once(path: str, body: dict[str, Any] | None) -> None:
     """Were it cycles, the collector would free thousands in one piece, and hold up all others."""
-    async with served(MemoryGlobalTable([HOME])) as service:
+    async with served(MemoryGlobalTable([HOME], books=["book/*"])) as service:
 
         async def ask() -> httpx.Response:
             return await (service.http.get(path) if body is None else service.post(path, body))
@@ -569,6 +575,7 @@ class Held:
         ("/v1/totals?id=stock", (Ledger, "totals")),
         ("/v1/totals?id=stock&steady=true", (Ledger, "totals")),
         ("/v1/budgets?id=stock", (Budget, "state")),
+        ("/v1/books/stock/balances", (Book, "balances")),
         ("/v1/feed?prefix=s", (Ledger, "feed_page")),
     ],
 )
@@ -623,6 +630,7 @@ async def test_a_few_lists_of_a_caller_are_made_at_a_time(
         ("change", "PATCH", "/v1/counters/stock/description", SET, (Ledger, "describe")),
         ("change", "POST", "/v1/counters/stock/reconciliations", {"counted": "1"}, COUNTED),
         ("change", "PUT", "/v1/budgets/stock", {"limit": "1"}, (Budget, "create")),
+        ("change", "POST", "/v1/books/stock/transfers", {"legs": LEGS}, (Book, "transfer")),
         ("spend", "POST", "/v1/budgets/stock/spends", {"amount": "1"}, (Budgets, "spend")),
     ],
 )

@@ -22,9 +22,11 @@ from ledger.http.service.wait import FLEET_SECONDS_MAX, read_within
 from ledger.reads.reader import READ_SECONDS_MIN
 from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.services import Services
+from ledger.runtime.tasks import Turns
 from ledger.session.assembly import GivenConnections
 from ledger.session.ledger import Ledger
 from ledger.store.writes import Put
+from ledger.testing import MemoryGlobalTable
 from ledger.testing.clock import ManualClock
 
 TOTAL = "/v1/counters/c"
@@ -199,3 +201,19 @@ async def test_of_reads_that_end_together_a_few_end_in_each_round() -> None:
             turn += 1
     assert sum(ended.values()) == 5 * LATE_AT_ONCE
     assert max(ended.values()) <= LATE_AT_ONCE
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/v1/counters/stock/periods?by=hour", "/v1/fleet"])
+async def test_of_pages_that_are_read_together_a_few_are_rendered_in_each_round(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """A long one takes some milliseconds: those of many callers would hold up all others."""
+    turns = list[str]()
+
+    async def turn(_self: Turns, row: str) -> None:
+        turns.append(row)
+
+    async with served(MemoryGlobalTable(periods={"*": {"zone": "UTC"}})) as service:
+        monkeypatch.setattr(Turns, "turn", turn)
+        assert (await service.http.get(path)).status_code == 200
+    assert len(turns) == 1

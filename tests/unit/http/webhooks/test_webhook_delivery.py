@@ -1,7 +1,9 @@
 """Webhooks of entries and of crossings, delivered from the feed of a table in memory."""
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Self
 
 import pytest
@@ -10,11 +12,13 @@ from support.hooks import Receiver, Sending, hook_of
 from support.shared_items import put_shared
 
 from ledger.core.errors import FeedBehind, LeaseLost, StoreError
-from ledger.http.webhooks.events import HookEvent
+from ledger.core.values import Entry, Leg
+from ledger.http.webhooks.events import HookEvent, of_entry
 from ledger.http.webhooks.progress_items import HookPosition, ProgressItems
 from ledger.http.webhooks.sender import EventSender
 from ledger.http.webhooks.worker import PAGE_MAX
 from ledger.reads.feed.page import FeedPage
+from ledger.session.book import Book
 from ledger.session.ledger import Ledger, store_here
 from ledger.testing import MemoryGlobalTable
 
@@ -29,7 +33,8 @@ class World:
     """A table, a receiver, and what a worker keeps."""
 
     def __init__(self, *answers: int) -> None:
-        self.table = MemoryGlobalTable(REGIONS, compactor={"fold_min": 1, "scan_every": 0})
+        merging = {"fold_min": 1, "scan_every": 0}
+        self.table = MemoryGlobalTable(REGIONS, compactor=merging, books=["book/*"])
         self.receiver = Receiver(list(answers) or [200])
         self.sending = Sending(self.receiver)
         self.stack = AsyncExitStack()
@@ -93,6 +98,40 @@ async def test_changes_that_share_an_item_are_events_of_their_own() -> None:
         assert [body["data"]["id"] for body in world.receiver.bodies] == [one.id for one in made]
         assert [body["data"]["change"] for body in world.receiver.bodies] == parts
         assert len({*world.receiver.ids}) == len(parts)
+
+
+async def test_a_transfer_is_an_event_with_its_legs() -> None:
+    """Those of an account alone, if the webhook is for one; metadata of any entry is in it."""
+    async with World() as world:
+        book = Book("book/shop", world.home)
+        worker = world.worker(account="customer/alice")
+        await worker.step()
+        for account in ("customer/alice", "customer/bob", "customer/alice"):
+            await book.transfer(
+                [("cash", "EUR", -5), (account, "EUR", 5)], metadata={"order": "17"}
+            )
+        await world.home.record("stock", 1, metadata={"order": "18"})
+        await worker.step()
+        first, second = world.receiver.bodies
+        assert first["data"]["metadata"] == {"order": "17"}
+        assert (
+            first["data"]["legs"]
+            == second["data"]["legs"]
+            == [
+                {"account": "cash", "asset": "EUR", "amount": "-5"},
+                {"account": "customer/alice", "asset": "EUR", "amount": "5"},
+            ]
+        )
+        assert len({*world.receiver.ids}) == 2
+
+
+def test_two_transfers_of_one_id_are_two_events() -> None:
+    """As of a key that two regions used at once: a receiver drops no event as a repeat."""
+    legs = (Leg("cash", "EUR", Decimal(-5)), Leg("customer/alice", "EUR", Decimal(5)))
+    one = Entry("book/shop", "id", Decimal(0), legs=legs)
+    other = replace(one, legs=tuple(leg._replace(amount=2 * leg.amount) for leg in legs))
+    assert of_entry("erp", one).id != of_entry("erp", other).id
+    assert of_entry("erp", one).id == of_entry("erp", replace(one, region="eu-west-1")).id
 
 
 async def test_a_worker_that_died_repeats_under_the_same_ids() -> None:

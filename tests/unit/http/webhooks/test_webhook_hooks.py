@@ -1,5 +1,7 @@
 """The file of webhooks."""
 
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from support.hooks import SECRET
 
 import ledger
 from ledger.core.errors import LedgerError
+from ledger.core.values import Entry, Leg
 from ledger.http.webhooks.hooks import Hook, read_hooks
 
 GOOD = {"url": "https://a.example/x", "secret": SECRET}
@@ -49,6 +52,23 @@ def test_the_file_of_the_how_to_is_read_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("account", "taken"),
+    [(None, True), ("cash", True), ("customer/*", True), ("customer/alice", True)]
+    + [(account, False) for account in ("cas", "customer/", "customer", "fees/*", "CASH")],
+)
+def test_a_webhook_takes_the_transfers_that_name_its_account(
+    account: str | None, *, taken: bool
+) -> None:
+    """Exactly, or by the beginning of its name; an entry without legs names none."""
+    legs = (Leg("cash", "EUR", Decimal(-5)), Leg("customer/alice", "EUR", Decimal(5)))
+    transfer = Entry("book/shop", "id", Decimal(0), legs=legs)
+    hook = Hook(**GOOD, counters="book/*", account=account)
+    assert hook.takes(transfer) is taken
+    assert hook.takes(replace(transfer, legs=())) is (account is None)
+    assert not hook.takes(replace(transfer, counter="shop"))
+
+
+@pytest.mark.parametrize(
     ("fields", "told"),
     [
         ({"url": "http://a.example"}, "https"),
@@ -66,6 +86,8 @@ def test_the_file_of_the_how_to_is_read_as_it_stands(tmp_path: Path) -> None:
         ({"on": "crossings", "below": 3, "rearm": 1}, "rearm"),
         ({"secret": None}, "give one of"),
         ({"secret_env": "X"}, "give one of"),
+        ({"on": "crossings", "below": 3, "account": "cash"}, "on: changes alone"),
+        ({"account": ""}, "on: changes alone"),
         ({"nonsense": 1}, "nonsense"),
     ],
 )

@@ -15,7 +15,7 @@ from lab.compare.report import CompareReport
 from lab.compare.ways import COMPARED
 from support.comparing import figures, recounted, report
 
-REGIONS, LIMIT_ACROSS, LIMIT, REPEATS, LOSSES = NEEDS
+REGIONS, LIMIT_ACROSS, LIMIT, REPEATS, LOSSES, TOGETHER = NEEDS
 
 
 def met(need: str, given: CompareReport) -> list[str]:
@@ -32,6 +32,7 @@ def met(need: str, given: CompareReport) -> list[str]:
         (LIMIT, set(COMPARED) - {"collection", LEDGER_COMBINED}),
         (REGIONS, {"collection", LEDGER_COMBINED}),
         (LIMIT_ACROSS, {"budget"}),
+        (TOGETHER, {"book: whole in every region"}),
         (HOT, {"collection-sharded", LEDGER_COMBINED, "optimistic"}),
     ],
 )

@@ -9,6 +9,7 @@ from support.pipelines import pipeline_settings
 from ledger.core import ids
 from ledger.core.contract import Validity
 from ledger.core.entry import Item, entry_of
+from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.category_sums import Changes
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.pipeline.core.lane_state import LaneState, lane_item, still
@@ -124,6 +125,15 @@ def test_a_region_that_was_added_again_adds_to_other_sums() -> None:
     settings = SETTINGS.under(terms, home=HOME)
     [add, _] = reduced(made("m1", "a"), settings=settings).actions
     assert add.key == ("a", f"~sum#{HOME}.3#0")
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, ENTRIES], ids=["sums", "entries"])
+def test_a_category_that_became_a_book_is_not_added_to(settings: Settings) -> None:
+    """Its records were taken before the contract said so; nothing of them is lost."""
+    with_books = settings.replace(books=["b*"])
+    with pytest.raises(InvalidInput, match="'book' is a book, by a pattern of `books`"):
+        reduced(made("m1", "a", "book"), settings=with_books)
+    assert reduced(made("m1", "a"), settings=with_books).actions
 
 
 def test_slots_spread_lanes() -> None:

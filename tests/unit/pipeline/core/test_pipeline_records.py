@@ -43,6 +43,14 @@ def test_fields_go_by_any_name() -> None:
     assert form.read(raw) == Record("17", 0, Decimal("1.50"), ("all", "book-4"), HOME)
 
 
+def test_a_record_of_a_book_is_not_taken() -> None:
+    """A book takes transfers alone; the letter says which category it would be."""
+    form = RecordForm(pipeline_settings().replace(books=["risk/*"]))
+    poison = form.read(json.dumps(GOOD).encode())
+    assert isinstance(poison, Poison)
+    assert poison.reason.startswith("category 'risk/Delta' is a book, by a pattern of `books`")
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

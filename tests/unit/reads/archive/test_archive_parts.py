@@ -6,7 +6,7 @@ from random import Random
 
 import orjson
 import pytest
-from support.archiving import ArchivedWorld
+from support.archiving import ArchivedWorld, fold_of
 from support.combined import combined
 from support.compacting import World
 from support.ledgers import HOME, WEST
@@ -35,9 +35,7 @@ def test_a_line_is_as_releases_before_parts_wrote_it() -> None:
         archive_pointers.BEGUN,
         [entry_item(WHOLE)],
         [b""],
-        version="v",
-        change=WHOLE.change,
-        count=1,
+        fold=fold_of(WHOLE.change, 1),
     )
     lines = to_lines(segment)
     header, line = map(orjson.loads, lines.splitlines())
@@ -62,7 +60,7 @@ def test_parts_of_another_type_are_none_of_ours(parts: dict[str, object]) -> Non
     """As another writer may have archived them before there were any."""
     item = {**entry_item(WHOLE), "parts": parts}
     segment = segment_of(
-        "counter", archive_pointers.BEGUN, [item], [b""], version="v", change=Decimal(5), count=1
+        "counter", archive_pointers.BEGUN, [item], [b""], fold=fold_of(Decimal(5), 1)
     )
     (line,) = of_lines(to_lines(segment), "it").lines
     assert expanded(line.entry("counter", 0)) == [line.entry("counter", 0)]

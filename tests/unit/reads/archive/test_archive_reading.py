@@ -6,6 +6,7 @@ from decimal import Decimal
 from random import Random
 
 import pytest
+from support.archiving import fold_of
 from support.tiers import few_fast
 
 from ledger.core import archive_pointers
@@ -46,9 +47,7 @@ class Written:
             self.head,
             items,
             [b""] * len(items),
-            version="v",
-            change=EXACT.add(self.head.base_change, total),
-            count=self.head.base_count + total,
+            fold=fold_of(EXACT.add(self.head.base_change, total), self.head.base_count + total),
         )
         segment = replace(segment, **changed)  # type: ignore[arg-type]
         packed = objects.padded(to_lines(segment), 2_000)

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.archiving import fold_of
 
 from ledger.core import archive_pointers
 from ledger.core.archive_pointers import ArchiveState, PointerPlace
@@ -57,9 +58,7 @@ async def chain(random: Random, place: MemoryPlace) -> tuple[ArchiveState, list[
             head,
             items,
             [bytes(SALT_BYTES)] * len(items),
-            version="v",
-            change=Decimal(len(made)),
-            count=len(made),
+            fold=fold_of(Decimal(len(made)), len(made)),
         )
         name = EntryId(number, 0)
         packed = objects.member(to_lines(segment))

@@ -2,6 +2,7 @@
 
 import {shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, follow, get, isOfCounter, pause, repeat, untilAnswered} from "./api.js";
+import {balancesPanel, isBook} from "./books.js";
 import {budgetPanel} from "./budgets.js";
 import {curvePanel} from "./curve.js";
 import {breakable, element, facts, mark, message, row, section, stateLine, table, userText} from "./dom.js";
@@ -15,7 +16,7 @@ const TICK_MS = 1000, REGIONS_MS = 3000, SETTLE_MS = 400, RETRY_MS = 2000;
 export async function counterView(main, asked) {
   const {session, argument: counter, signal} = asked;
   const may = (scope) => session.scopes.includes(scope);
-  const isHome = session.region === session.home;
+  const isHome = session.region === session.home, ofBook = isBook(counter, session);
   const value = element("output", {class: "total", "aria-live": "polite", "aria-label": "Total"}, "…");
   const details = element("div");
   const heading = element("h1", {class: "counter-name"}, userText(counter));
@@ -35,30 +36,33 @@ export async function counterView(main, asked) {
     }
   }
 
-  const regions = may("admin") ? regionsPanel(counter, signal) : null;
-  const curve = curvePanel(counter, {signal, statement: () => statement});
+  // The total of a book is 0 everywhere, at each time: it has balances instead.
+  const regions = may("admin") && !ofBook ? regionsPanel(counter, signal) : null;
+  const curve = ofBook ? null : curvePanel(counter, {signal, statement: () => statement});
+  const balances = ofBook ? balancesPanel(counter, {signal}) : null;
   const entries = statementPanel(counter, {
     signal,
+    ofBook,
     onReverse: may("reverse") && isHome ? reverse : null,
     onLoaded: (found) => {
       statement = found;
       take(found.total);
-      curve.load();
+      curve?.load();
     },
     onFailed: reopened,
   });
-  const write = may("write") && writePanel(counter, {onWritten: () => refresh()});
-  const summary = element("section", {class: "panel summary", "aria-label": "Total"}, value, details);
+  const write = may("write") && !ofBook && writePanel(counter, {onWritten: () => refresh()});
+  const summary = element("section", {class: "panel summary", "aria-label": ofBook ? "Book" : "Total"}, ofBook ? "" : value, details);
   main.replaceChildren(back(), heading,
     element("div", {class: "columns"}, summary, regions?.panel ?? "", write || ""),
-    budgetPanel(counter, {session, signal}), curve.panel, entries.panel, cannotReverse || "");
+    ofBook ? "" : budgetPanel(counter, {session, signal}), balances?.panel ?? curve.panel, entries.panel, cannotReverse || "");
 
   function take(found) {
     total = found;
     const text = amountText(found.value);
     if (value.textContent !== "…" && value.textContent !== text) flash(value);
     if (value.textContent !== text) value.replaceChildren(breakable(text));
-    curve.take(found);
+    curve?.take(found);
     describe();
   }
 
@@ -83,6 +87,7 @@ export async function counterView(main, asked) {
     reload = setTimeout(() => {
       if (signal.aborted) return;
       entries.load();
+      balances?.load();
       regions?.load();
     }, SETTLE_MS);
   }
@@ -98,7 +103,7 @@ export async function counterView(main, asked) {
   }
 
   function showUncounted(error) {
-    const entries = statementPanel(counter, {signal, onReverse: may("reverse") && isHome ? reverse : null, onLoaded: () => {}, isCounted: false});
+    const entries = statementPanel(counter, {signal, ofBook, onReverse: may("reverse") && isHome ? reverse : null, onLoaded: () => {}, isCounted: false});
     main.replaceChildren(back(), heading,
       element("section", {class: "panel", "aria-label": "Total"}, stateLine(error.message, {failed: true})),
       entries.panel, cannotReverse || "");
@@ -108,6 +113,7 @@ export async function counterView(main, asked) {
 
   take(total);
   entries.load();
+  balances?.load();
   follow([counter], {signal, onBroken: asked.reopen, onTotal: (found) => {
     const isNew = found.value !== total.value || found.entries !== total.entries || found.merged !== total.merged;
     take(found);

@@ -48,8 +48,9 @@ async function mergedBefore(counter, since, total, listed, signal) {
 }
 
 // Say what became of entries that are not in the list; "" where there are none.
-export function mergedText({older, total}) {
+export function mergedText({older, total}, ofBook = false) {
   if (older === 0) return "";
+  if (ofBook) return `Of ${older.toLocaleString("en")} older transfers only the balances are kept.`;
   const [what, whose] = older === 1 ? ["older entry is", "its change"] : ["older entries are", "their sum"];
   const more = total.additions ? ", with what pipelines added," : "";
   return `${older.toLocaleString("en")} ${what} merged: ${whose}${more} is the opening balance; single entries are no longer kept.`;

@@ -2,6 +2,7 @@
 
 import {shown as amountText} from "./amounts.js";
 import {untilAnswered} from "./api.js";
+import {legsList, metadataList} from "./books.js";
 import {breakable, element, row, section, stateLine, table, userText} from "./dom.js";
 import {ENTRIES_MAX, entriesOnly, mergedText, statementSince} from "./entries.js";
 import {entryTimeText, zoneText} from "./times.js";
@@ -11,8 +12,9 @@ const DAY_MS = 24 * 3600e3;
 const SPANS = [["24 hours", 1], ["7 days", 7], ["30 days", 30], ["a year", 365], ["all", null]];
 
 // `onReverse` is asked to take an entry back; null where that cannot be done from here. Where the
-// total cannot be read there are no balances, and all entries: `isCounted` is false.
-export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed = () => {}, isCounted = true}) {
+// total cannot be read there are no balances, and all entries: `isCounted` is false. Of a book each
+// line has what was moved.
+export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed = () => {}, isCounted = true, ofBook = false}) {
   const place = element("div", {}, stateLine("Loading entries…"));
   const choice = {days: isCounted ? 30 : null, newestFirst: true, page: 0};
   let found = null;
@@ -50,8 +52,9 @@ export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed =
     choice.page = Math.min(choice.page, pages - 1);
     const shown = ordered.slice(choice.page * ROWS, (choice.page + 1) * ROWS);
     const rows = shown.map((line) => lineRow(line, reversed.has(line.entry.id)));
-    if (isCounted) addEdges(rows, pages);
-    const columns = [[`Time, ${zoneText()}`], ["Change", true], ["Balance", true], ["Note"], ["Region"], [""]];
+    if (isCounted && !ofBook) addEdges(rows, pages);
+    const amounts = ofBook ? [["Moved"]] : [["Change", true], ["Balance", true]];
+    const columns = [[`Time, ${zoneText()}`], ...amounts, ["Note"], ["Region"], [""]];
     place.replaceChildren(table("Statement", columns, rows, "stacked"), pager(pages), notes());
   }
 
@@ -69,14 +72,18 @@ export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed =
       isReversed && element("span", {class: "tag"}, "reversed"),
       entry.count > 1 && element("span", {class: "tag"}, `${entry.count.toLocaleString("en")} combined`),
       entry.effective && element("span", {class: "tag"}, `effective ${entry.effective}`),
+      entry.metadata && metadataList(entry.metadata),
     ];
     const mayReverse = onReverse && !isReversed && !entry.reverses;
     const button = mayReverse && element("button", {type: "button", class: "quiet", click: () => onReverse(entry)},
-      "Reverse", element("span", {class: "hidden"}, ` ${amountText(entry.change, {signed: true})}`));
-    return row([
-      [element("span", {title: entry.id}, entryTimeText(entry.id) ?? userText(entry.id)), "time"],
+      "Reverse", element("span", {class: "hidden"}, ofBook ? " transfer" : ` ${amountText(entry.change, {signed: true})}`));
+    const amounts = ofBook ? [[legsList(entry.legs ?? []), "moved"]] : [
       [breakable(amountText(entry.change, {signed: true})), entry.change.startsWith("-") ? "number down" : "number"],
       [isCounted ? breakable(amountText(balance)) : "\u2013", "number"],
+    ];
+    return row([
+      [element("span", {title: entry.id}, entryTimeText(entry.id) ?? userText(entry.id)), "time"],
+      ...amounts,
       [details.some(Boolean) ? element("div", {class: "details"}, details.filter(Boolean)) : "", "notes"],
       [entry.region ?? "", "note region"],
       [button || "", "action"],
@@ -99,13 +106,13 @@ export function statementPanel(counter, {signal, onReverse, onLoaded, onFailed =
   }
 
   function notes() {
-    const parts = [isCounted
+    const parts = ofBook ? ["Each transfer is shown with all that it moved."] : [isCounted
       ? "Balances are counted back from the total that was read with the entries."
       : "Without the total there are no balances."];
-    if (found.older) parts.unshift(mergedText(found));
+    if (found.older) parts.unshift(mergedText(found, ofBook));
     else if (found.lines.length === 0) parts.unshift("No entries in this time.");
     if (found.isCut) parts.push(`Only the last ${ENTRIES_MAX.toLocaleString("en")} entries are shown.`);
-    if (choice.days === null && !found.older && found.total?.additions) {
+    if (choice.days === null && !found.older && found.total?.additions && !ofBook) {
       parts.push("The opening balance is what pipelines added.");
     }
     return element("p", {class: "note"}, parts.join(" "));

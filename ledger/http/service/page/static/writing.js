@@ -2,6 +2,7 @@
 
 import {isAmount, negated, shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, newKey, post} from "./api.js";
+import {legsList} from "./books.js";
 import {element, facts, section, stateLine, userText} from "./dom.js";
 import {entryTimeText, zoneText} from "./times.js";
 
@@ -57,7 +58,9 @@ export function confirmReversal(counter, entry, session, {onWritten}) {
   const note = element("input", {id: "reason", autocomplete: "off", maxlength: "1000"});
   const answer = element("div", {role: "status"});
   const cancel = element("button", {type: "button", autofocus: true, click: () => dialog.close()}, "Cancel");
-  const confirm = element("button", {type: "submit", class: "danger"}, `Reverse ${amountText(entry.change, {signed: true})}`);
+  const said = entry.legs ? "the transfer" : amountText(entry.change, {signed: true});
+  const back = entry.legs ? "The opposite transfer" : amountText(negated(entry.change), {signed: true});
+  const confirm = element("button", {type: "submit", class: "danger"}, `Reverse ${said}`);
   const time = entryTimeText(entry.id);
 
   async function submit(event) {
@@ -82,9 +85,9 @@ export function confirmReversal(counter, entry, session, {onWritten}) {
       facts([
         ["Counter", userText(counter)],
         ["Entry", time === null ? userText(entry.id) : `${time} ${zoneText()}, ${entry.region ?? "region not known"}`],
-        ["Change", amountText(entry.change, {signed: true})],
+        ["Change", entry.legs ? legsList(entry.legs) : amountText(entry.change, {signed: true})],
         ["Note", entry.note == null ? null : userText(entry.note)],
-        ["Will be written", element("strong", {}, `${amountText(negated(entry.change), {signed: true})} in ${session.home}, as the reversal of this entry`)],
+        ["Will be written", element("strong", {}, `${back} in ${session.home}, as the reversal of this entry`)],
       ]),
       element("p", {class: "note"}, "The entry stays in the history. It can be reversed once; a reversal cannot be reversed."),
       element("label", {for: "reason"}, "Reason (optional)"), note, answer,

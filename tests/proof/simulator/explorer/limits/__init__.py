@@ -19,6 +19,7 @@ is applied, and no right is stranded.
   transfers, a compactor, a lost region.
 - `keyed`: one entry that is put under two grants, by a key in two regions, or by a retry.
 - `held` (`held_cases`): a durable hold, who resolves it, and a loss of its region.
+- `credited`: a credit, by a process or under a key in two regions, who spends it, and a loss.
 - `small`: shares of a window, a raise, a bundle of two limits, a cached total.
 
 `rules` has the production rules, and each broken; `cases` what is explored; `book` numbers items.

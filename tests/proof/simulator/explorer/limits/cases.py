@@ -8,7 +8,7 @@ from typing import Any
 
 from proof.simulator.explorer.broken_rule import BrokenRule
 from proof.simulator.explorer.catalogue import Catalogue
-from proof.simulator.explorer.limits import held, held_cases, keyed, rules, small
+from proof.simulator.explorer.limits import credited, held, held_cases, keyed, rules, small
 from proof.simulator.explorer.limits.spending import Model
 from proof.simulator.explorer.limits.state import REMOVED, THERE, Case
 from proof.simulator.explorer.walk import Walkable
@@ -171,15 +171,18 @@ CATALOGUE = Catalogue(
         **_models(keyed.Model, keyed.CASES),
         **_models(held.Model, held_cases.CASES),
         **_models(small.Model, small.CASES),
+        **_models(credited.Model, credited.CASES),
     },
     large={
         **_models(Model, LARGE_SPENDING),
         **_models(held.Model, held_cases.LARGE),
+        **_models(credited.Model, credited.LARGE),
     },
     mutants={
         **_broken(Model, SPENDING_MUTANTS),
         **_broken(keyed.Model, keyed.MUTANTS),
         **_broken(held.Model, held_cases.MUTANTS),
         **_broken(small.Model, small.MUTANTS),
+        **_broken(credited.Model, credited.MUTANTS),
     },
 )
