@@ -12,6 +12,7 @@ from support.serving import AWAY, HOME, Served, served
 from support.tokens import token_header
 
 from ledger.core import books, keys
+from ledger.core.amounts import of_text, total_wide
 from ledger.core.entry import entry_item, net_item
 from ledger.core.values import Entry, Leg, NetChange
 from ledger.http.service import answers
@@ -167,7 +168,7 @@ async def test_balances_are_of_all_accounts_or_of_some() -> None:
         await service.post(f"{SHOP}/transfers", {"legs": moved})
         found = await assets(service)
         for balances in found.values():
-            assert sum(map(Decimal, balances.values())) == 0
+            assert total_wide(map(of_text, balances.values())) == 0
         assert await assets(service, prefix="customer/") == {
             "EUR": {"customer/alice": "12.5"},
             "USD": {"customer/bob": "-0.05"},
@@ -405,7 +406,7 @@ async def test_a_transfer_is_whole_in_the_other_region_while_it_spreads() -> Non
                 seen.append(await assets(away))
             for found in seen:
                 for balances in found.values():
-                    assert sum(map(Decimal, balances.values())) == 0
+                    assert total_wide(map(of_text, balances.values())) == 0
         await table.merge()
         assert await assets(away) == await assets(home)
 
@@ -414,7 +415,7 @@ async def test_balances_of_very_many_accounts_hold_up_nobody() -> None:
     """They are rendered in turns of the event loop."""
     table = a_table()
     named = {f"customer/{number:06d}": Decimal(number + 1) for number in range(24_999)}
-    accounts = {"EUR": {"bank": -sum(named.values(), Decimal(0)), **named}}
+    accounts = {"EUR": {"bank": total_wide(named.values()).copy_negate(), **named}}
     packed = books.packed(accounts)
     assert len(packed) < books.ACCOUNTS_BYTES_MAX
     net = NetChange(

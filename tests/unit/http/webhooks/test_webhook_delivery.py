@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from support.hooks import Receiver, Sending, hook_of
 from support.shared_items import put_shared
 
+from ledger.core.amounts import EXACT
 from ledger.core.errors import FeedBehind, LeaseLost, StoreError
 from ledger.core.values import Entry, Leg
 from ledger.http.webhooks.events import HookEvent, of_entry
@@ -129,7 +130,9 @@ def test_two_transfers_of_one_id_are_two_events() -> None:
     """As of a key that two regions used at once: a receiver drops no event as a repeat."""
     legs = (Leg("cash", "EUR", Decimal(-5)), Leg("customer/alice", "EUR", Decimal(5)))
     one = Entry("book/shop", "id", Decimal(0), legs=legs)
-    other = replace(one, legs=tuple(leg._replace(amount=2 * leg.amount) for leg in legs))
+    other = replace(
+        one, legs=tuple(leg._replace(amount=EXACT.multiply(leg.amount, 2)) for leg in legs)
+    )
     assert of_entry("erp", one).id != of_entry("erp", other).id
     assert of_entry("erp", one).id == of_entry("erp", replace(one, region="eu-west-1")).id
 
