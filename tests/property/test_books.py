@@ -38,7 +38,7 @@ def drawn_legs(chance: Random) -> tuple[Leg, ...]:
         some = [Decimal(chance.randint(-99, 99)) / 4 for _ in names[1:]]
         pairs = zip(names, (*some, -sum(some)), strict=True)
         legs += [Leg(name, asset, Decimal(amount)) for name, amount in pairs if amount]
-    return books.ordered(legs)
+    return books.ordered(legs) or drawn_legs(chance)
 
 
 def drawn_items(chance: Random, partition: str, most: int) -> dict[str, Item]:
