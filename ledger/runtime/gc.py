@@ -7,10 +7,14 @@ counting leaves to the collector.
 """
 
 import asyncio
+import ctypes
 import gc
+import mmap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 YOUNG_MAX = 5_000
 """Allocations before the young generation is scanned; Python's default is 700. Of more, the cycles
@@ -21,6 +25,10 @@ MIDDLE_MAX = 1
 OLDEST_MAX = 1_000_000
 YOUNG_SECONDS = 0.01
 """How long young objects gather in a process that strangers keep busy."""
+TRIM_SECONDS = 0.5
+TRIM_BYTES = 32 * 1024 * 1024
+"""How much a process grows before what is free is given back: some milliseconds of work."""
+_STATM = Path("/proc/self/statm")
 _closed: deque[None] = deque(maxlen=1)
 """Whether a client was closed that may not be collected."""
 
@@ -52,6 +60,40 @@ async def keep_young_few() -> None:
         for generation in (0, 1):
             await asyncio.sleep(YOUNG_SECONDS)
             gc.collect(generation)
+
+
+async def give_memory_back(
+    resident: Callable[[], int] | None = None, trim: Callable[[], object] | None = None
+) -> None:
+    """Give freed memory back to the system whenever the process has grown, until cancelled.
+
+    The C library keeps pages that are free between blocks in use: thousands of TLS connections that
+    came and went would hold a gigabyte. Of much at once it takes long, and holds up all others, so
+    it is done often. `resident` returns the bytes that the process has, `trim` gives back; without
+    them it is Linux's and glibc's, and nothing is done elsewhere.
+    """
+    if resident is None or trim is None:
+        resident, trim = _resident, _native_trim()
+    if trim is None:
+        return
+    had = resident()
+    while True:
+        await asyncio.sleep(TRIM_SECONDS)
+        if resident() > had + TRIM_BYTES:
+            await asyncio.to_thread(trim)
+            had = resident()
+        had = min(had, resident())
+
+
+def _native_trim() -> Callable[[], object] | None:
+    """Return what gives free memory back, where Linux says how much a process has."""
+    native = getattr(ctypes.CDLL(None), "malloc_trim", None) if _STATM.exists() else None
+    return None if native is None else partial(native, 0)
+
+
+def _resident() -> int:
+    """Return how many bytes of memory the process has."""
+    return int(_STATM.read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE
 
 
 @contextmanager

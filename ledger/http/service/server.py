@@ -31,7 +31,7 @@ from ledger.http.service.turns import ConnectionTurns
 from ledger.http.wire.problems import Kind
 from ledger.runtime.clock import Clock
 from ledger.runtime.connections import Bounds, Connections
-from ledger.runtime.gc import is_gc_tuned, keep_young_few, tune_gc
+from ledger.runtime.gc import give_memory_back, is_gc_tuned, keep_young_few, tune_gc
 from ledger.runtime.signals import stopped_by_signals
 from ledger.runtime.tasks import background_tasks, run_all
 from ledger.session.ledger import Ledger
@@ -75,6 +75,7 @@ async def serve(
     async with stopped_by_signals(leave, lambda _: None), background_tasks() as tasks:
         tasks.start_soon(access.keep)
         tasks.start_soon(keep_young_few)
+        tasks.start_soon(give_memory_back)
         await run_all([service.run for service in running], at_once=len(running))
 
 

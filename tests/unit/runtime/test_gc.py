@@ -1,6 +1,7 @@
 """The garbage collector, tuned for a process and paused for a block."""
 
 import asyncio
+import ctypes
 import gc
 import sys
 from collections import deque
@@ -14,9 +15,11 @@ from ledger import tune_gc
 from ledger.runtime import gc as tuned
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import (
+    TRIM_BYTES,
     YOUNG_MAX,
     freed_later,
     gc_paused,
+    give_memory_back,
     is_gc_tuned,
     keep_young_few,
     pause_gc_for_this_turn,
@@ -194,3 +197,33 @@ def test_a_collector_that_is_off_stays_off() -> None:
         return gc.isenabled()
 
     assert not asyncio.run(turns())
+
+
+async def test_freed_memory_is_given_back_when_a_process_has_grown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a bound more than after the last time, and never else: what is in use stays."""
+    monkeypatch.setattr(tuned, "TRIM_SECONDS", 0)
+    given, shown = list[int](), [100]
+    giving = asyncio.create_task(give_memory_back(lambda: shown[0], lambda: given.append(shown[0])))
+    for size in (100, 100 + TRIM_BYTES, 101 + TRIM_BYTES, 90, 90, 91 + TRIM_BYTES, 80):
+        shown[0] = size
+        await asyncio.sleep(0.05)
+    giving.cancel()
+    assert given == [101 + TRIM_BYTES, 91 + TRIM_BYTES]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's alone")
+async def test_this_process_is_smaller_after_that() -> None:
+    """Blocks are freed, but for a few between them."""
+    before = tuned._resident()
+    giving = asyncio.create_task(give_memory_back())
+    await asyncio.sleep(0)
+    blocks = [ctypes.create_string_buffer(20_000 + place % 9_000) for place in range(20_000)]
+    kept = blocks[::50]
+    del blocks
+    assert tuned._resident() - before > 200_000_000
+    await asyncio.sleep(3 * tuned.TRIM_SECONDS)
+    giving.cancel()
+    assert kept
+    assert tuned._resident() - before < 150_000_000
