@@ -49,6 +49,8 @@ class BookAudit:
     lost: AbstractSet[str]
     now: Callable[[], float]
     bytes_max: int = 0
+    fold_max: int | None = None
+    """How many of the oldest entries that wait a visit looks at."""
     reads: int = 0
     _shown: dict[tuple[str, str], dict[str, Amounts]] = field(default_factory=dict)
     _reached: dict[tuple[str, str], dict[Change, float]] = field(default_factory=dict)
@@ -236,7 +238,7 @@ class BookAudit:
         kept = _unpacked(net["accounts"]["B"]) if "accounts" in net else Amounts()
         fit = [
             legs
-            for legs in (_legs(items[sort_key]) for sort_key in left)
+            for legs in (_legs(items[sort_key]) for sort_key in left[: self.fold_max])
             if len(_pack(added([kept, legs]))) <= self.bytes_max
         ]
         is_first = _legs(items[left[0]]) in fit

@@ -107,6 +107,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         accounts_max=bounds_of(scenario.seed)[0],
         now=world.loop.time,
     )
+    auditor.books.fold_max = scenario.settings.compactor.fold_max
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)
