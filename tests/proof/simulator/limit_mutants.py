@@ -185,13 +185,14 @@ LIMIT_MUTANTS = (
         "half-raise",
         "a raise of which a lost home left one half is made whole by the next",
         "its rights look like a lowering under way, or its limit like a raise",
-        30,
+        40,
         Edit(
             "ledger.budgets.limit_changer:LimitChanger._torn",
             "        terms = self._access",
             "        return limit, []\n        terms = self._access",
         ),
         worlds=raises_before_loss,
+        first=37,
     ),
     budget_mutant(
         "reclaimed-without-entries",
