@@ -67,7 +67,7 @@ class Book:
     """
 
     def __init__(self, name: str, ledger: Ledger) -> None:
-        self.name = keys.checked_counter(name)
+        self.name: str = keys.checked_counter(name)
         self._ledger = ledger
 
     async def transfer(

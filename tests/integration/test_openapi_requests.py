@@ -68,6 +68,7 @@ OF_CLOCK_OR_TABLE = (
     "a counter may have 16 attributes",
     "is no book: it matches no pattern of `books`",
     "is a book, by a pattern of `books`",
+    "takes no credits: its pattern must have `credits:on`",
 )
 """What another request, or the same at another time, is not refused for."""
 

@@ -69,6 +69,8 @@ BUDGET, COUNTER, BROKEN, BAD_ITEM = (
     "broken",
     "2026-01-01T00:00:00.000000Z#00000000000000bd",
 )
+CREDITED = "wallet"
+BOOK, LEGS = "book", (("cash", "EUR", -5), ("shop", "EUR", 5))
 COUNTERS = (COUNTER, *(f"{COUNTER}{number}" for number in range(3)))
 WRITES = ("PutItem", "BatchWriteItem", "TransactWriteItems", "BatchExecuteStatement")
 STEP_SECONDS_MAX = 15.0
@@ -150,15 +152,19 @@ class Scene:
                 await anyio.sleep(LOAD_SECONDS)
 
     async def spend(self) -> None:
-        """Spend and hold in the other region until cancelled, once while nobody answers."""
+        """Spend, hold, credit and transfer in the other region until cancelled."""
         opening = partial(Table.open, self.settings, region=AWAY, registry=self.registry)
         async with opening() as table:
             budget = table.budget(BUDGET)
+            credited = table.budget(CREDITED)
             await budget.create(10**6)
+            await credited.create(1)
             while True:
                 with suppress(LedgerError):
                     await budget.spend(1)
                     await budget.hold(1, expires=1)
+                    await credited.credit(1, wait=1)
+                    await table.book(BOOK).transfer(LEGS)
                 await anyio.sleep(LOAD_SECONDS)
 
     async def go_wrong(self) -> None:
@@ -242,7 +248,11 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
             archive=[f"file://{folder / place}" for place in PLACES],
             compactor=FOLDS,
             pipeline=PIPELINE,
-            budgets={BUDGET: {"on_outage": "allow", "grant_life": 2.0}},
+            budgets={
+                BUDGET: {"on_outage": "allow", "grant_life": 2.0},
+                CREDITED: {"credits": True, "grant_life": 2.0},
+            },
+            books=[BOOK],
             combine=[COUNTERS[-1]],
             signatures={"keys": str(folder / "keys")},
         )

@@ -153,6 +153,7 @@ async def all_made_of(table: Table, folder: Path) -> AsyncIterator[Made]:
     budget = table.budget("key/1")
     await budget.create(1_000)
     await budget.spend(1)
+    await budget.credit(1)
     hold = await budget.hold(1, expires=600)
     light = await budget.hold(1, expires=600, light=True)
     assert isinstance(hold, Hold)

@@ -13,8 +13,9 @@ AHEAD = timedelta(hours=1)
 
 
 def by_an_old_release(run: RunbookRun) -> None:
-    """Processes of a release that does not know the table's format."""
+    """Processes of a release that does not know the table's format, which books have raised."""
     with_changes(run)
+    assert run.command("ledger table set books 'book/*'").status == 0
     earlier = patch.object(contract_item, "FORMAT", FORMAT - 1)
     earlier.start()
     run.undone.append(earlier.stop)

@@ -41,6 +41,10 @@ async def run_sender():
 import anyio
 run = lambda: anyio.run(run_sender)
 """
+PARQUET = """
+from ledger.commands.export import _Parquet
+def run(): _Parquet(None, 2, None, with_legs=False)
+"""
 DOORS: Mapping[str, tuple[str, str, str]] = {
     "ledger serve, fastapi": ("fastapi", "service", "serve --local --insecure --port 0"),
     "ledger serve, starlette": ("starlette", "service", "serve --local --insecure --port 0"),
@@ -54,11 +58,7 @@ LAB_DOORS: Mapping[str, tuple[str, str, str]] = {
 CALLS: Mapping[str, tuple[str, str, str]] = {
     "ledger.http.client": ("httpx", "client", "def run(): import ledger.http.client"),
     "ledger.http.client.sync": ("httpx", "client", "def run(): import ledger.http.client.sync"),
-    "export": (
-        "pyarrow",
-        "parquet",
-        "from ledger.commands.export import _Parquet\ndef run(): _Parquet(None, 2, None)",
-    ),
+    "export": ("pyarrow", "parquet", PARQUET),
     "webhooks": ("httpx", "client", WEBHOOK),
     "Lambda, mangum": ("mangum", "service", "def run(): import ledger.http.service.aws_lambda"),
     "Lambda, fastapi": ("fastapi", "service", "def run(): import ledger.http.service.aws_lambda"),
