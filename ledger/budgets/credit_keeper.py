@@ -162,7 +162,7 @@ class CreditKeeper:
         if held is not None and self._is_old(held, whole_seconds(now)):
             self._grants.retire()
             held = None
-        token = self._asked_for()
+        token = self._token = self._token or self._access.new_token()  # one asked for may be there
         make: rights_plan.Step = partial(first_rights, window=self.window, limit=limit)
 
         def planned(rights: Rights) -> Rights | rights_plan.Refusal:
@@ -201,12 +201,6 @@ class CreditKeeper:
     def _is_old(self, held: CreditGrant, now: int) -> bool:
         is_late = now - held.grant.since >= ROTATE_SECONDS and not self._grants.has_earlier
         return is_late or len(held.keyed) >= KEYED_MAX
-
-    def _asked_for(self) -> str:
-        """Return the token of the grant that is asked for: of one that may be there, the same."""
-        if self._token is None:
-            self._token = f"{self._access.services.randomness.getrandbits(64):016x}"
-        return self._token
 
     # Taking in.
 

@@ -249,7 +249,7 @@ class GrantKeeper:
         expires = whole_seconds(now) + life
         if self.has_ended:
             raise self.ended()
-        token = self._asked_for()
+        token = self._token = self._token or self._access.new_token()  # one asked for may be there
         self._grants.rotate(whole_seconds(now))
         held = self._grants.at_hand
         self._demand.count_rate(self._clock.monotonic())
@@ -296,12 +296,6 @@ class GrantKeeper:
             budget = "" if self.counter == self.budget else self.budget
             self._grants.take_in(done, token, budget=budget, seconds=self._last_seconds())
         return done
-
-    def _asked_for(self) -> str:
-        """Return the token of the grant that is asked for: of one that may be there, the same."""
-        if self._token is None:
-            self._token = f"{self._access.services.randomness.getrandbits(64):016x}"
-        return self._token
 
     async def tend(self) -> None:
         """Renew what is nearly used up, close what is not used any more, balance with others.

@@ -58,6 +58,10 @@ class RegionAccess:
         terms = self.settings.current.terms
         return [holder_in(region, terms) for region in terms.written]
 
+    def new_token(self) -> str:
+        """Return a token by which a grant that is asked for is known, should no answer come."""
+        return f"{self.services.randomness.getrandbits(64):016x}"
+
     def signed(self) -> signed_within:
         """Sign the requests within under the contract as this process knows it now."""
         return signed_within(self.settings.validity, self.services.clock)

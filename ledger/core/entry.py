@@ -151,7 +151,7 @@ def entry_of(item: Item) -> Entry:
             reverses=_text(item, "reverses"),
             spending=spending_of(item),
             parts=_parts_of(item),
-            legs=books.legs_in(item["legs"]) if "legs" in item else (),
+            legs=legs_of(item),
             metadata=metadata_in(item.get("metadata")),
         )
     except ValueError as error:
@@ -184,7 +184,7 @@ def checked_metadata(metadata: object) -> dict[str, str]:
     for name, text in metadata.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise InvalidEntry(f"metadata must be texts by name, got {name!r:.40}: {text!r:.40}")
-        if not name or (not is_visible(name)):
+        if not name or not is_visible(name):
             raise InvalidEntry(f"a name of metadata must be visible characters, got {name[:40]!a}")
     try:
         size = sum(len(f"{name}{text}".encode()) for name, text in metadata.items())
@@ -207,10 +207,9 @@ def metadata_in(attribute: AttributeValue | None) -> Mapping[str, str] | None:
     if attribute is None:
         return None
     try:
-        found = {name: text["S"] for name, text in attribute["M"].items()}
+        return {name: text["S"] for name, text in attribute["M"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"metadata cannot be read: {error!r}") from None
-    return found
 
 
 def _parts_of(item: Item) -> str:

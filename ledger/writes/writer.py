@@ -288,7 +288,7 @@ class Writer:
         is_combined = settings.combines if settings.combine else None
         if settings.books:
             for change in changes:
-                if change.legs is None:
+                if change.is_plain:  # others are checked one by one, as they are planned
                     check_not_book(keys.checked_counter(change.counter), settings)
         asked = plan_changes(changes, self._planner, is_combined)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))

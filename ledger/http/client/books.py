@@ -11,13 +11,12 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Protocol
 
 from ledger.core import keys
 from ledger.core.values import Entry
 from ledger.http.client import requests
-from ledger.http.client.requests import PAGE_MAX, Answer, counter_path, query
-from ledger.http.wire.schemas import BalancesModel, HistoryModel
+from ledger.http.client.requests import PAGE_MAX, counter_path, query
+from ledger.http.wire.schemas import BalancesModel
 from ledger.reads.balances import Balances, chosen
 from ledger.reads.history import Bound
 from ledger.session.arguments import check_age
@@ -25,18 +24,7 @@ from ledger.session.book import Legs, Transfer, checked_choice, checked_transfer
 from ledger.writes.change_list import check_list
 from ledger.writes.entry_plan import Change
 
-
-class _Reading(Protocol):
-    """Reads what is at a path, by a query, within a timeout in seconds; None for the ledger's."""
-
-    async def __call__(
-        self,
-        answer: type[Answer],
-        path: str,
-        params: Iterable[tuple[str, str]],
-        timeout: float | None,
-        /,
-    ) -> Answer: ...
+_Query = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +32,8 @@ class BookCalls:
     """What a book asks of its ledger; the numbers are timeouts in seconds, None for its own."""
 
     record: Callable[[Sequence[Change], float | None], Awaitable[list[Entry]]]
-    read: _Reading
+    read: Callable[[str, _Query, float | None], Awaitable[BalancesModel]]
+    entries: Callable[[str, _Query, str | None, float | None], AsyncIterator[Entry]]
 
 
 class Book:
@@ -113,7 +102,7 @@ class Book:
             if len(portions) == 1:  # of more all are read, since they are of one moment
                 params += [("account", account) for account in portions[0]]
         path = counter_path(self.name, "balances", of="books")
-        found = (await self._calls.read(BalancesModel, path, params, timeout)).to_value()
+        found = (await self._calls.read(path, params, timeout)).to_value()
         return replace(found, assets=chosen(found.assets, asked, prefix))
 
     async def history(
@@ -134,10 +123,5 @@ class Book:
         path = counter_path(self.name, "transfers", of="books")
         first, last = map(requests.edge, (after, before))
         params = query(account=account, before=last, limit=PAGE_MAX)
-        while True:
-            asked = [*params, *query(after=first)]
-            page = await self._calls.read(HistoryModel, path, asked, timeout)
-            for entry in page.entries:
-                yield entry.to_value()
-            if (first := page.next) is None:
-                return
+        async for entry in self._calls.entries(path, params, first, timeout):
+            yield entry

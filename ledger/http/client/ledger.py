@@ -37,6 +37,7 @@ from ledger.http.client.requests import (
     size_of,
 )
 from ledger.http.wire.schemas import (
+    BalancesModel,
     BudgetModel,
     EntriesModel,
     EntryModel,
@@ -388,16 +389,12 @@ class Ledger(Reads):
         Raises:
             InvalidCounter: it is not a counter id.
         """
-        return Book(name, BookCalls(self._recorded, self._page_of))
+        return Book(name, BookCalls(self._recorded, self._balances, self._entries))
 
-    async def _page_of(
-        self,
-        answer: type[Answer],
-        path: str,
-        params: Iterable[tuple[str, str]],
-        timeout: float | None,
-    ) -> Answer:
-        return await self._read(answer, path, params, self._end(timeout))
+    async def _balances(
+        self, path: str, params: Iterable[tuple[str, str]], timeout: float | None
+    ) -> BalancesModel:
+        return await self._read(BalancesModel, path, params, self._end(timeout))
 
     def _calls(self) -> Calls:
         async def read(

@@ -174,9 +174,8 @@ class Reads:
         """
         path, first, last = counter_path(counter, "entries"), *map(requests.edge, (after, before))
         params = query(before=last, limit=PAGE_MAX)
-        async for page in self._pages(HistoryModel, path, params, first, timeout):
-            for entry in page.entries:
-                yield entry.to_value()
+        async for entry in self._entries(path, params, first, timeout):
+            yield entry
 
     async def feed_page(
         self,
@@ -362,6 +361,18 @@ class Reads:
         params = query(by=by, since=since, until=until, effective=effective or None)
         path = counter_path(counter, "periods")
         return (await self._read(PeriodsModel, path, params, end)).to_value()
+
+    async def _entries(
+        self,
+        path: str,
+        params: list[tuple[str, str]],
+        after: str | None,
+        timeout: float | None,
+    ) -> AsyncIterator[Entry]:
+        """Yield the entries of the pages of a history."""
+        async for page in self._pages(HistoryModel, path, params, after, timeout):
+            for entry in page.entries:
+                yield entry.to_value()
 
     async def _pages(
         self,
