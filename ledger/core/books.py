@@ -194,6 +194,15 @@ def opposite(legs: Iterable[Leg]) -> tuple[Leg, ...]:
     return tuple(Leg(account, asset, amount.copy_negate()) for account, asset, amount in legs)
 
 
+def legs_of(accounts: Accounts) -> tuple[Leg, ...]:
+    """Return balances as the legs that move as much."""
+    return tuple(
+        Leg(account, asset, balance)
+        for asset, balances in accounts.items()
+        for account, balance in balances.items()
+    )
+
+
 def before(accounts: Accounts, legs: Iterable[Iterable[Leg]]) -> Accounts:
     """Return the balances from which transfers came to these.
 
@@ -312,6 +321,15 @@ def legs_in(attribute: Mapping[str, Any]) -> tuple[Leg, ...]:
         ]
     except (KeyError, TypeError, AttributeError, InvalidInput) as error:
         raise ValueError(f"legs cannot be read: {error!r}") from None
+    return balanced(legs)
+
+
+def balanced(legs: Sequence[Leg]) -> tuple[Leg, ...]:
+    """Return the legs of a transfer as it was read, in their order.
+
+    Raises:
+        ValueError: one moves nothing, or an asset's do not sum to 0.
+    """
     if len(legs) < 2 or not all(leg.amount for leg in legs):  # noqa: PLR2004 (from and to)
         raise ValueError(f"a transfer moves something between two accounts, got {len(legs)} legs")
     if wrong := differences(legs):

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from ledger.core import amounts, books, ids, keys
+from ledger.core import amounts, books, ids, keys, transfers
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
 from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId, EntryIds
 from ledger.core.values import Entry, Leg, NetChange, Spending
@@ -86,7 +86,7 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
     if entry.count != 1:
         item["count"] = {"N": str(entry.count)}
     if entry.parts:
-        item["parts"] = {"S": entry.parts}
+        item.update(_parts_attribute(entry.parts))
     if entry.spending is not None:
         item.update(spending_attributes(entry.spending))
     if entry.legs:
@@ -94,6 +94,12 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
     if entry.metadata is not None:
         item["metadata"] = {"M": {name: {"S": text} for name, text in entry.metadata.items()}}
     return item
+
+
+def _parts_attribute(parts: str) -> dict[str, AttributeValue]:
+    if transfers.is_text(parts):
+        return {"legs": {"B": transfers.packed(parts)}}
+    return {"parts": {"S": parts}}
 
 
 def spending_attributes(spending: Spending) -> dict[str, AttributeValue]:
@@ -151,7 +157,7 @@ def entry_of(item: Item) -> Entry:
             reverses=_text(item, "reverses"),
             spending=spending_of(item),
             parts=_parts_of(item),
-            legs=legs_of(item),
+            legs=() if "B" in item.get("legs", ()) else legs_of(item),
             metadata=metadata_in(item.get("metadata")),
         )
     except ValueError as error:
@@ -159,13 +165,13 @@ def entry_of(item: Item) -> Entry:
 
 
 def legs_of(item: Item) -> tuple[Leg, ...]:
-    """Return the legs of a transfer; none of another entry.
+    """Return what an entry's item moves between accounts of a book, all that share it together.
 
     Raises:
-        DamagedItem: they cannot be read, or do not sum to 0.
+        DamagedItem: the legs cannot be read, or do not sum to 0.
     """
     try:
-        return books.legs_in(item["legs"]) if "legs" in item else ()
+        return transfers.legs_in(item["legs"]) if "legs" in item else ()
     except ValueError as error:
         raise damaged(item, str(error)) from None
 
@@ -213,7 +219,13 @@ def metadata_in(attribute: AttributeValue | None) -> Mapping[str, str] | None:
 
 
 def _parts_of(item: Item) -> str:
-    """Return the amounts of changes that share an item; empty if it is one change, or foreign."""
+    """Return the changes that share an item; empty if it is one change, or foreign.
+
+    Raises:
+        ValueError: the transfers that share it cannot be read.
+    """
+    if "B" in item.get("legs", ()):
+        return transfers.text_in(item["legs"]["B"])
     is_ours = "parts" in item and ids.parse(item["sk"]["S"]) is not None
     return (_text(item, "parts") or "") if is_ours else ""
 

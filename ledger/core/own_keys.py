@@ -16,8 +16,10 @@ from ledger.core.tokens import one_spelling
 from ledger.core.values import Entry
 
 KEY_BITS = 128
-LISTS_PROVED = 10
-"""Items of a counter in a list with a key that are proved: as many as a request may have."""
+LISTS_PROVED = 266
+"""Items of a counter in a list with a key that are proved: as many as a request may have, ten by
+the number of its changes, and 256 by the length of its transfers.
+"""
 
 
 def own_keys(bits: int, count: int) -> list[str]:

@@ -11,19 +11,26 @@ DynamoDB asks a write unit for each KB of an item, so an item of many changes co
 of one change. Totals and merging read the item's `change` alone, which is the sum of its parts.
 Whoever reads single changes expands the item, and checks that.
 
+In a book the parts are transfers, each with its legs (`ledger.core.transfers`); an item's change
+is 0, as that of each.
+
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any, Protocol
 
-from ledger.core import amounts, ids
+from ledger.core import amounts, books, ids, transfers
 from ledger.core.capacity import WRITE_UNIT_BYTES
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidEntry, InvalidInput
+from ledger.core.transfers import Legs
 from ledger.core.values import Entry
 
+Part = Decimal | Legs
+"""What one change adds: an amount to a counter, or legs to the accounts of a book."""
 _NOTHING = Decimal(0)
 PARTS_MAX = 1_000
 """Changes of one item: a place has three digits."""
@@ -45,9 +52,74 @@ def text_room(counter: str) -> int:
     return max(0, WRITE_UNIT_BYTES - ATTRIBUTE_BYTES - len(counter.encode()))
 
 
-def parts_text(changes: Iterable[Decimal]) -> str:
-    """Return amounts as an item has them: in canonical form, with one space between."""
-    return " ".join(map(amounts.to_text, changes))
+def parts_text(parts: Iterable[Part]) -> str:
+    """Return changes as an item has them: amounts in canonical form, with one space between."""
+    texts, is_book = list[str](), False
+    for part in parts:
+        is_book = isinstance(part, tuple)
+        texts.append(transfers.text_of(part) if isinstance(part, tuple) else amounts.to_text(part))
+    return transfers.texts_together(texts) if is_book else " ".join(texts)
+
+
+class Gathered(Protocol):
+    """Changes of one counter that gather for an item, in their order: all amounts, or transfers."""
+
+    change: Decimal
+    counter: str
+
+    def take(self, part: Any, /) -> bool:
+        """Take one more, of the kind of the first; return False if it has no room."""
+
+    @property
+    def size(self) -> int:
+        """The number of changes."""
+
+    @property
+    def text(self) -> str:
+        """The changes, as an item has them."""
+
+
+class GatheredTransfers:
+    """Transfers of one book that gather for an item, in their order."""
+
+    __slots__ = ("_bytes_max", "_packed_bytes", "_text_bytes", "_texts", "counter")
+
+    change: Decimal = _NOTHING
+
+    def __init__(self, counter: str) -> None:
+        self.counter = counter
+        self._texts: list[str] = []
+        self._text_bytes = 2
+        self._packed_bytes = 0
+        """As far as it is known: what came since it was packed last counts as it is."""
+        self._bytes_max = text_room(counter)
+
+    def take(self, legs: Legs) -> bool:
+        """Take one more; return False if it has no room. The first always has."""
+        text = transfers.text_of(legs)
+        size = len(text.encode()) + 1
+        packed = self._packed_bytes + size
+        if self._texts:
+            if self._text_bytes + size > transfers.TEXT_BYTES_MAX or self.size >= PARTS_MAX:
+                return False
+            if packed > self._bytes_max:
+                packed = len(transfers.packed(transfers.texts_together([*self._texts, text])))
+            if packed > self._bytes_max:
+                return False
+        self._texts.append(text)
+        self._text_bytes += size
+        self._packed_bytes = packed
+        return True
+
+    @property
+    def size(self) -> int:
+        """The number of transfers."""
+        return len(self._texts)
+
+    @property
+    def text(self) -> str:
+        """The transfers, as an item has them."""
+        return transfers.texts_together(self._texts)
 
 
 class GatheredParts:
@@ -93,36 +165,37 @@ class GatheredParts:
         return " ".join(self._texts)
 
 
-def part_of(whole: Entry, place: int, change: Decimal, *, parts: str = "") -> Entry:
+def gathering(counter: str, part: Part) -> Gathered:
+    """Return what gathers changes for an item, with its first."""
+    made: Gathered = (GatheredTransfers if isinstance(part, tuple) else GatheredParts)(counter)
+    made.take(part)
+    return made
+
+
+def part_of(whole: Entry, place: int, part: Part, *, parts: str = "") -> Entry:
     """Return one change of an item; with the item's `parts` it may be written again."""
-    return Entry(
-        whole.counter,
-        ids.part_id(whole.id, place),
-        change,
-        whole.region,
-        shard=whole.shard,
-        repeated=whole.repeated,
-        key=whole.key,
-        parts=parts,
-    )
+    return replace(parts_of(whole, [part], first=place)[0], parts=parts)
 
 
-def parts_of(whole: Entry, changes: Iterable[Decimal]) -> list[Entry]:
-    """Return the changes of an item, by their amounts, as `part_of` does."""
+def parts_of(whole: Entry, parts: Iterable[Part], *, first: int = 0) -> list[Entry]:
+    """Return the changes of an item in their order, from one on, as they are when acknowledged."""
     counter, id_, region, shard = whole.counter, whole.id, whole.region, whole.shard
     repeated, key = whole.repeated, whole.key
-    return [
-        Entry(counter, id_ + end, change, region, None, None, 1, shard, None, repeated, None, key)
-        for end, change in zip(PART_ENDS, changes, strict=False)
-    ]
+    made, ends = list[Entry](), PART_ENDS[first:] if first else PART_ENDS
+    for end, part in zip(ends, parts, strict=False):
+        is_book = isinstance(part, tuple)
+        change, legs = (_NOTHING, part) if is_book else (part, ())
+        said = None, None, 1, shard, None, repeated, None, key, "", legs
+        made.append(Entry(counter, id_ + end, change, region, *said))  # type: ignore[arg-type]
+    return made
 
 
 def expanded(entry: Entry) -> list[Entry]:
     """Return the changes of an entry as it was read: its parts, or itself.
 
     Raises:
-        DamagedItem: the parts are not amounts in canonical form, as many as the entry counts, or
-            they do not add up to its change.
+        DamagedItem: the parts are not amounts, or transfers, in canonical form, as many as the
+            entry counts, or they do not add up to its change.
     """
     if not entry.parts:
         return [entry]
@@ -140,46 +213,67 @@ def checked_item(entry: Entry) -> Entry:
     return entry
 
 
-def changes_in(entry: Entry) -> list[Decimal]:
-    """Return the amounts of the parts of an item.
+def changes_in(entry: Entry) -> Sequence[Part]:
+    """Return what each change of an item adds.
 
     Raises:
         DamagedItem: as `expanded`.
     """
-    changes = _amounts_in(entry.parts)
-    if (len(changes), amounts.total_wide(changes)) != (entry.count, entry.change):
+    parts = _read(entry.parts)
+    if (len(parts), _sum_of(parts)) != (entry.count, entry.change):
+        what = "transfers" if transfers.is_text(entry.parts) else "amounts"
         raise DamagedItem(
             f"item {entry.id!r} of counter {entry.counter!r} is damaged: its parts must be"
-            f" {entry.count} amounts that add up to {amounts.to_text(entry.change)}, got"
+            f" {entry.count} {what} that add up to {amounts.to_text(entry.change)}, got"
             f" {entry.parts[:100]!r}"
         )
-    return changes
+    return parts
 
 
-def _amounts_in(text: str) -> list[Decimal]:
-    """Return the amounts in what `parts_text` wrote; none of any other text."""
-    texts = text.split(" ")
-    if len(texts) > PARTS_MAX:
-        return []
+def part_texts(entry: Entry) -> list[str]:
+    """Return how each change of an item is written; of what cannot be read the whole text."""
+    if not transfers.is_text(entry.parts):
+        return entry.parts.split(" ")
+    parts = _read(entry.parts)
+    return [parts_text([part])[1:-1] for part in parts] or [entry.parts]
+
+
+def _sum_of(parts: Iterable[Part]) -> Decimal:
+    return amounts.total_wide(_NOTHING if isinstance(part, tuple) else part for part in parts)
+
+
+def _read(text: str) -> Sequence[Part]:
+    """Return the changes in what `parts_text` wrote; none of any other text."""
     try:
-        changes = [amounts.parse(one) for one in texts]
-    except InvalidInput:
+        parts = transfers.transfers_in(text) if transfers.is_text(text) else _amounts_in(text)
+    except ValueError:
         return []
-    return changes if parts_text(changes) == text else []
+    return parts if len(parts) <= PARTS_MAX and parts_text(parts) == text else []
+
+
+def _amounts_in(text: str) -> list[Part]:
+    texts = text.split(" ", PARTS_MAX)
+    return [amounts.parse(one) for one in texts]
 
 
 @lru_cache(SUMS_KEPT)
-def _summed(text: str) -> tuple[int, Decimal]:
-    """Return number and sum of the amounts in a text; 0 of any other than `parts_text` wrote.
+def _asked(text: str) -> tuple[Sequence[Part], Decimal]:
+    """Return the changes in a text, and their sum; none of any other than `parts_text` wrote.
 
-    Or of one with an amount that no call adds to a counter. Kept, since a repeat asks several
-    times, for each of the changes that share an item.
+    Or of one with a change that no call makes. Kept, since a repeat asks several times, for each of
+    the changes that share an item.
     """
+    is_long = len(text.encode(errors="replace")) > transfers.TEXT_BYTES_MAX
+    parts = [] if is_long else _read(text)
     try:
-        changes = [amounts.addend(change) for change in _amounts_in(text)]
-    except AmountOverflow:
-        changes = []
-    return len(changes), amounts.total_wide(changes)
+        checked = [_checked(part) for part in parts]
+    except InvalidInput:
+        checked = []
+    return checked, _sum_of(checked)
+
+
+def _checked(part: Part) -> Part:
+    return books.checked_legs(part) if isinstance(part, tuple) else amounts.addend(part)
 
 
 def whole_of(entry: Entry) -> Entry:
@@ -198,24 +292,30 @@ def whole_of(entry: Entry) -> Entry:
         raise InvalidEntry(
             f"entry {entry.id} was acknowledged, or read: it is there, and is never written again"
         )
-    count, change = _summed(entry.parts)
-    texts = entry.parts.split(" ") if place is not None and place < count else []
-    own = (count, change) if place is None else (1, amounts.parse(texts[place]) if texts else None)
-    is_own = count and own == (entry.count, entry.change)
+    parts, change = _asked(entry.parts)
+    whole = replace(entry, id=item_id, change=change, count=len(parts), legs=())
+    own = [whole] if place is None else parts_of(whole, parts[place : place + 1], first=place)
+    asked = replace(entry, legs=books.checked_legs(entry.legs)) if entry.legs else entry
     said = entry.note, entry.effective, entry.reverses, entry.spending, entry.metadata
-    if not is_own or said != (None,) * 5 or entry.legs:
+    if not parts or own != [asked] or said != (None,) * 5:
         what = "the sum" if place is None else f"change {place}"
         raise InvalidEntry(
             f"entry {entry.id} must be {what} of its parts, and say nothing else, got"
             f" {entry.parts[:100]!r}"
         )
-    return replace(entry, id=item_id, change=amounts.within_range(change), count=count)
+    amounts.within_range(change)
+    return whole
 
 
 def part_like(whole: Entry, asked: Entry) -> Entry:
     """Return the change of an item that was asked for: the item itself, or one of its parts."""
     _, place = ids.split(asked.id)
-    return whole if place is None else part_of(whole, place, asked.change)
+    return whole if place is None else part_of(whole, place, part_in(asked))
+
+
+def part_in(asked: Entry) -> Part:
+    """Return what a change adds."""
+    return books.ordered(asked.legs) if asked.legs else asked.change
 
 
 def part_named(whole: Entry, name: str) -> Entry | None:

@@ -102,9 +102,18 @@ class Book:
         return await record_change(self._ledger, asked, timeout)
 
     async def transfer_many(
-        self, transfers: Iterable[Transfer], *, timeout: float | None = None
+        self,
+        transfers: Iterable[Transfer],
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        timeout: float | None = None,
     ) -> list[Entry]:
         """Make many transfers, each independently, in batches; all are checked before any is sent.
+
+        With a `key` and its time the call may be repeated with the same list, and each transfer
+        counts once, as in `Ledger.record_many`. Then each has its legs alone, of 8 KB as JSON at
+        most. They share items, up to 100 in each, so that they cost a fraction.
 
         Raises:
             As `transfer`, and as `Ledger.record_many`.
@@ -112,7 +121,7 @@ class Book:
         listed = [
             checked_transfer(one).change(self.name) for one in check_list("transfers", transfers)
         ]
-        return await self._ledger.record_many(listed, timeout=timeout)
+        return await self._ledger.record_many(listed, key=key, at=at, timeout=timeout)
 
     async def balances(
         self,

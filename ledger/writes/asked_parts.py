@@ -4,20 +4,24 @@ Several changes may share an item. The call writes items; its caller gets the en
 that were asked for, in order, also in the error of an unknown outcome.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import compress
 from typing import Any, NamedTuple, cast
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, ids, keys, transfers
+from ledger.core.books import checked_legs
 from ledger.core.entry import entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown
 from ledger.core.fold import Portions
 from ledger.core.own_keys import list_suffix
-from ledger.core.parts import GatheredParts, part_of, parts_text, whole_of
+from ledger.core.parts import Gathered, Part, gathering, part_in, part_of, parts_text, whole_of
 from ledger.core.tokens import one_spelling
+from ledger.core.transfers import Legs
 from ledger.core.values import Entry, Spending
+from ledger.settings import Settings
 from ledger.writes.entry_plan import (
     Change,
     GroupedChange,
@@ -51,7 +55,7 @@ class PartPlace(NamedTuple):
 
     item: int
     part: int | None = None
-    change: Decimal = Decimal(0)
+    change: Part = Decimal(0)
 
     def entry(self, whole: Entry, *, is_open: bool = False) -> Entry:
         """Return the change, of the item as it was written; an open one may be repeated."""
@@ -92,23 +96,40 @@ class AskedParts:
         return entry.counter, entry.id
 
 
-def plan_changes(
-    changes: Sequence[Change], planner: Planner, is_combined: Callable[[str], bool] | None
-) -> AskedParts:
-    """Plan changes; the plain ones of a combined counter share items, in their order.
+def shared_legs(change: Change, settings: Settings) -> Legs | None:
+    """Return the legs of a transfer that shares an item with others of its book; else None.
 
-    `is_combined` is None where no counter is.
+    It says nothing else, the contract combines the book, and an item has room for its text.
+
+    Raises:
+        InvalidInput: a leg breaks a rule.
+    """
+    if change.legs is None or change.change or not change.says_nothing:
+        return None
+    if not (settings.is_book(change.counter) and settings.combines(change.counter)):
+        return None
+    legs = checked_legs(change.legs)
+    return legs if transfers.size_of(legs) <= transfers.TEXT_BYTES_MAX else None
+
+
+def plan_changes(changes: Sequence[Change], planner: Planner, settings: Settings) -> AskedParts:
+    """Plan changes; those of a combined counter that say nothing else share items, in their order.
 
     Raises:
         InvalidInput: a change breaks a rule; nothing was planned.
         ContractConflict: as `Planner.plan`.
     """
-    if is_combined is None:
+    if not settings.combine:
         return AskedParts(_plan_alone(changes, planner), None)
-    planned = [planner.plan(change) for change in changes if not change.is_plain]
-    plain, alone = _PlainChanges(is_combined, first=len(planned)), iter(range(len(planned)))
+    legs = [None if change.is_plain else shared_legs(change, settings) for change in changes]
+    is_alone = [
+        its is None and not change.is_plain for change, its in zip(changes, legs, strict=True)
+    ]
+    planned = [planner.plan(each) for each in compress(changes, is_alone)]
+    plain, alone = _PlainChanges(settings, first=len(planned)), iter(range(len(planned)))
     places = [
-        plain.take(change) if change.is_plain else PartPlace(next(alone)) for change in changes
+        PartPlace(next(alone)) if by_itself else plain.take(change, its)
+        for change, its, by_itself in zip(changes, legs, is_alone, strict=True)
     ]
     return AskedParts([*planned, *planner.plan_group(plain.grouped())], places)
 
@@ -128,31 +149,28 @@ class ListedChanges:
         items. They have no region yet.
 
         Raises:
-            InvalidInput: a change breaks a rule, or is more than an amount; or `at` has no key.
+            InvalidInput: a change breaks a rule, or says more than an amount or the legs of a
+                transfer; or `at` has no key.
             AmountOverflow: the sum of an item does not fit in 38 digits.
         """
         if key is None:
             raise InvalidEntry("at belongs to a key, and with it makes ids: give both, or neither")
         key = one_spelling(checked_key(key))
-        lists, places, numbers = list[list[Decimal]](), list[PartPlace](), list[tuple[str, int]]()
+        lists, places, numbers = list[_List](), list[PartPlace](), list[tuple[str, int]]()
         last: dict[str, int] = {}
         for change in changes:
-            counter, amount = _plain_part(change)
+            counter, part = _listed_part(change)
             item = last.get(counter)
-            if item is None or len(lists[item]) == LISTED_MAX:
+            if item is None or not lists[item].has_room(part):
                 numbers.append((counter, 0 if item is None else numbers[item][1] + 1))
                 last[counter] = item = len(lists)
-                lists.append([])
-            places.append(PartPlace(item, len(lists[item]), amount))
-            lists[item].append(amount)
+                lists.append(_List())
+            places.append(PartPlace(item, lists[item].take(part), part))
         items = [
-            Entry(
-                counter,
-                str(entry_id(time_of(counter, key, at), list_suffix(counter, key, number))),
-                amounts.total(listed),
-                count=len(listed),
+            replace(
+                listed.item(counter),
+                id=str(entry_id(time_of(counter, key, at), list_suffix(counter, key, number))),
                 key=key,
-                parts=parts_text(listed),
             )
             for (counter, number), listed in zip(numbers, lists, strict=True)
         ]
@@ -163,14 +181,54 @@ class ListedChanges:
         return [place.entry(self.items[place.item], is_open=True) for place in self.places]
 
 
-def _plain_part(change: Change) -> tuple[str, Decimal]:
+class _List:
+    """Changes of one counter that share an item of a list with a key."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._room = transfers.TEXT_BYTES_MAX
+
+    def has_room(self, part: Part) -> bool:
+        """Return whether the item takes one more, of the kind of the first."""
+        size = transfers.size_of(part) if isinstance(part, tuple) else 0
+        return len(self._parts) < LISTED_MAX and size <= self._room
+
+    def take(self, part: Part) -> int:
+        """Take one more; return its place."""
+        self._room -= transfers.size_of(part) if isinstance(part, tuple) else 0
+        self._parts.append(part)
+        return len(self._parts) - 1
+
+    def item(self, counter: str) -> Entry:
+        """Return the item, without its id.
+
+        Raises:
+            InvalidEntry: some changes are amounts, and others transfers.
+            AmountOverflow: the sum does not fit in 38 digits.
+        """
+        found = [part for part in self._parts if not isinstance(part, tuple)]
+        if found and len(found) < len(self._parts):
+            raise InvalidEntry(f"changes of {counter!r} must be all amounts, or all transfers")
+        text, size = parts_text(self._parts), len(self._parts)
+        return Entry(counter, "", amounts.total(found), count=size, parts=text)
+
+
+def _listed_part(change: Change) -> tuple[str, Part]:
     counter = keys.checked_new_counter(change.counter)
-    if not change.is_plain:
+    if not change.says_nothing or (change.legs is not None and change.change):
         raise InvalidEntry(
-            f"change of {counter!r}: in a list with a key each change is an amount alone, without"
-            f" note, date, key or time, got {change!r:.200}"
+            f"change of {counter!r}: in a list with a key each change is an amount alone, or the"
+            f" legs of a transfer, without note, date, metadata, key or time, got {change!r:.200}"
         )
-    return counter, amounts.addend(change.change)
+    if change.legs is None:
+        return counter, amounts.addend(change.change)
+    legs = checked_legs(change.legs)
+    if (size := transfers.size_of(legs)) > transfers.TEXT_BYTES_MAX:
+        raise InvalidEntry(
+            f"transfer in {counter!r}: in a list with a key it must have at most"
+            f" {transfers.TEXT_BYTES_MAX:,} bytes as JSON, got {size:,}: give it a key of its own"
+        )
+    return counter, legs
 
 
 def _plan_alone(changes: Sequence[Change], planner: Planner) -> list[PlannedEntry]:
@@ -199,47 +257,45 @@ def plan_again(entries: Iterable[object], planner: Planner) -> Portions[AskedPar
             yield
     planned = planner.replan(wholes)
     places = [
-        PartPlace(item, ids.split(entry.id)[1], entry.change) for item, entry in enumerate(asked)
+        PartPlace(item, ids.split(entry.id)[1], part_in(entry)) for item, entry in enumerate(asked)
     ]
     return AskedParts(planned, places)
 
 
 class _PlainChanges:
-    """Changes that are only amounts, as they share items or have items of their own."""
+    """Changes that say nothing else, as they share items or have items of their own."""
 
-    def __init__(self, is_combined: Callable[[str], bool], *, first: int) -> None:
+    def __init__(self, settings: Settings, *, first: int) -> None:
         """Take the number of the first item."""
-        self._is_combined = is_combined
+        self._settings = settings
         self._first = first
-        self._items: list[GroupedChange | GatheredParts] = []
-        self._open: dict[str, tuple[int, GatheredParts]] = {}
+        self._items: list[GroupedChange | Gathered] = []
+        self._open: dict[str, tuple[int, Gathered]] = {}
 
-    def take(self, change: Change) -> PartPlace:
-        """Take one more; return its place.
+    def take(self, change: Change, legs: Legs | None) -> PartPlace:
+        """Take one more, with the legs if it is a transfer; return its place.
 
         Raises:
             InvalidInput: its counter or its amount breaks a rule.
         """
         counter, amount = keys.checked_new_counter(change.counter), amounts.addend(change.change)
-        if not self._is_combined(counter):
+        if not self._settings.combines(counter):
             return PartPlace(self._add((counter, amount, 1, "")))
+        part: Part = legs or amount
         item, gathered = self._open.get(counter, (0, None))
-        if gathered is None or not gathered.take(amount):
-            gathered = GatheredParts(counter)
-            gathered.take(amount)
+        if gathered is None or not gathered.take(part):
+            gathered = gathering(counter, part)
             item = self._add(gathered)
             self._open[counter] = item, gathered
-        return PartPlace(item, gathered.size - 1, amount)
+        return PartPlace(item, gathered.size - 1, part)
 
-    def _add(self, item: GroupedChange | GatheredParts) -> int:
+    def _add(self, item: GroupedChange | Gathered) -> int:
         self._items.append(item)
         return self._first + len(self._items) - 1
 
     def grouped(self) -> list[GroupedChange]:
         """Return what the items are planned from."""
-        return [
-            grouped_parts(item) if isinstance(item, GatheredParts) else item for item in self._items
-        ]
+        return [item if isinstance(item, tuple) else grouped_parts(item) for item in self._items]
 
 
 def _checked(entries: Iterable[object]) -> list[Entry]:

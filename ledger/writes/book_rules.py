@@ -25,16 +25,25 @@ def checked_transfer(
     """
     if legs is None:
         return ()
-    if not settings.is_book(counter):
-        raise InvalidInput(
-            f"counter {counter!r} is no book: it matches no pattern of `books` in the table's"
-            f" contract ({', '.join(settings.books) or 'there is none'})"
-        )
+    check_book(counter, settings)
     if amount:
         raise InvalidEntry(
             f"the change of a transfer in {counter!r} must be 0, got {amounts.to_text(amount)}"
         )
     return books.checked_legs(legs)
+
+
+def check_book(counter: str, settings: Settings) -> None:
+    """Refuse a transfer of a counter that is no book.
+
+    Raises:
+        InvalidInput: nothing was written.
+    """
+    if not settings.is_book(counter):
+        raise InvalidInput(
+            f"counter {counter!r} is no book: it matches no pattern of `books` in the table's"
+            f" contract ({', '.join(settings.books) or 'there is none'})"
+        )
 
 
 def check_not_book(counter: str, settings: Settings) -> None:

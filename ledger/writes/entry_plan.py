@@ -31,14 +31,15 @@ from ledger.core.errors import (
     UntimedKey,
 )
 from ledger.core.own_keys import own_keys, own_suffix
-from ledger.core.parts import GatheredParts
+from ledger.core.parts import Gathered, part_texts
 from ledger.core.tokens import no_hyphens, one_spelling, time_of_key
+from ledger.core.transfers import is_text
 from ledger.core.values import Entry, Spending, quickly_made, same_call
 from ledger.core.visible import unclear_in
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
-from ledger.writes.book_rules import check_not_book, checked_transfer
+from ledger.writes.book_rules import check_book, check_not_book, checked_transfer
 
 KEY_BYTES_MAX = 1024
 SPANS_KEPT = 8
@@ -68,8 +69,13 @@ class Change:
     @property
     def is_plain(self) -> bool:
         """Whether the change is only an amount."""
-        is_alone = self.key is None and self.at is None and self.legs is None
-        return is_alone and self.note is None and self.effective is None and not self.metadata
+        return self.legs is None and self.says_nothing
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the change is only an amount, or only the legs of a transfer."""
+        is_new = self.key is None and self.at is None
+        return is_new and self.note is None and self.effective is None and not self.metadata
 
 
 class PlannedEntry(NamedTuple):
@@ -106,7 +112,7 @@ they share it. (A bare tuple because one is made for every change.)
 """
 
 
-def grouped_parts(gathered: GatheredParts) -> GroupedChange:
+def grouped_parts(gathered: Gathered) -> GroupedChange:
     """Return the changes that share an item, as they are planned."""
     return gathered.counter, gathered.change, gathered.size, gathered.text
 
@@ -232,11 +238,11 @@ def replan(
             f"entry {entry.id} must be in a shard of {entry.counter!r}, 0 to {shards_max - 1},"
             f" got {shard!r}: no total would count it"
         )
-    if entry.legs:
-        legs = checked_transfer(entry.legs, entry.counter, entry.change, settings)
-    else:
+    legs = checked_transfer(entry.legs or None, entry.counter, entry.change, settings)
+    if is_text(entry.parts):
+        check_book(entry.counter, settings)
+    elif not legs:
         check_not_book(entry.counter, settings)
-        legs = ()
     metadata = None if entry.metadata is None else checked_metadata(entry.metadata)
     entry = replace(entry, region=entry.region or region, shard=shard, legs=legs, metadata=metadata)
     if entry.spending is not None and entry.spending.until is None:
@@ -366,9 +372,11 @@ def _described(entry: Entry, other: Entry) -> str:
     parts += [f"in {entry.count} parts"] if entry.count != 1 else []
     parts += [_first_difference(entry, other)] if entry.legs != other.legs else []
     parts += ["with other metadata"] if entry.metadata != other.metadata else []
-    texts = enumerate(zip_longest(entry.parts.split(" "), other.parts.split(" "), fillvalue=""))
+    texts = enumerate(zip_longest(part_texts(entry), part_texts(other), fillvalue=""))
     differing = next((pair for pair in texts if pair[1][0] != pair[1][1]), None)
-    parts += [f"of which {differing[0]:03d} is {differing[1][0] or 'none'}"] if differing else []
+    parts += (
+        [f"of which {differing[0]:03d} is {differing[1][0] or 'none':.200}"] if differing else []
+    )
     if (spending := entry.spending) is not None:
         kind = "held" if spending.hold is not None else "spent"
         parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")

@@ -41,6 +41,7 @@ from anyio.abc import TaskGroup
 
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError, NotSent, OutcomeUnknown
+from ledger.core.parts import Part
 from ledger.core.values import Entry
 from ledger.runtime.call_deadlines import LATE_AT_ONCE, NEVER, TIMEOUT, bounded, not_sent
 from ledger.runtime.clock import Clock
@@ -150,7 +151,7 @@ class GroupCommit:
             return self._enter(entry.counter, entry.change, planned)[0]
         return self._enter_later(end, self._enter, entry.counter, entry.change, planned)
 
-    def combine(self, counter: str, change: Decimal, end: float = NEVER) -> Awaitable[Entry]:
+    def combine(self, counter: str, change: Part, end: float = NEVER) -> Awaitable[Entry]:
         """Write a change in one item with all of its counter that wait with it.
 
         Raises:
@@ -181,15 +182,14 @@ class GroupCommit:
         planned = self._planner.plan(change)
         return self._enter(planned.entry.counter, planned.entry.change, planned)
 
-    def _enter_part(self, counter: str, change: Decimal) -> Entered:
+    def _enter_part(self, counter: str, change: Part) -> Entered:
         waiter = self._wait()
         pending = self._open.get(counter)
         if pending is not None and pending.take(change, waiter):
             return waiter, pending
         if pending is not None and not pending.is_due:
             self._send_parts(pending)
-        self._open[counter] = pending = PendingParts(counter)
-        pending.take(change, waiter)
+        self._open[counter] = pending = PendingParts(counter, change, waiter)
         if counter not in self._takes_turns:
             if not self._takes_turns:
                 self._tasks.start_soon(self._take_turns)

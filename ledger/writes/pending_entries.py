@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from ledger.core.errors import OutcomeUnknown, safe_repeat
-from ledger.core.parts import GatheredParts, part_of, parts_of
+from ledger.core.parts import Part, gathering, part_of, parts_of
 from ledger.core.values import Entry
 from ledger.writes.entry_plan import GroupedChange, PlannedEntry, grouped_parts
 
@@ -92,15 +92,15 @@ class PendingParts(PendingEntry):
         *("has_passed_turn", "is_due", "turns", "waiters"),
     )
 
-    def __init__(self, counter: str) -> None:
+    def __init__(self, counter: str, change: Part, waiter: "asyncio.Future[Entry]") -> None:
         super().__init__(counter, Decimal(0), None)
-        self.changes: list[Decimal] = []
-        self.waiters: list[asyncio.Future[Entry]] = []
+        self.changes: list[Part] = [change]
+        self.waiters: list[asyncio.Future[Entry]] = [waiter]
         self.is_due = self.has_passed_turn = self._may_be_repeated = False
         self.turns = 0
-        self._gathered = GatheredParts(counter)
+        self._gathered = gathering(counter, change)
 
-    def take(self, change: Decimal, waiter: "asyncio.Future[Entry]") -> bool:
+    def take(self, change: Part, waiter: "asyncio.Future[Entry]") -> bool:
         """Take a caller's change; return False if it needs another item."""
         if not self._gathered.take(change):
             return False
@@ -139,8 +139,7 @@ class PendingParts(PendingEntry):
         made = list[PendingParts]()
         for change, waiter in waiting:
             if not made or not made[-1].take(change, waiter):
-                made.append(PendingParts(self.counter))
-                made[-1].take(change, waiter)
+                made.append(PendingParts(self.counter, change, waiter))
         return made
 
     def resolve(self, entry: Entry) -> int:

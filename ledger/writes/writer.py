@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts, keys
 from ledger.core.clock_offset import check_offset
+from ledger.core.transfers import is_text
 from ledger.core.values import Entry, Spending
 from ledger.runtime.call_deadlines import NEVER
 from ledger.runtime.services import Services
@@ -30,8 +31,14 @@ from ledger.runtime.tasks import in_portions
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writes import bulk_write
-from ledger.writes.asked_parts import AskedParts, ListedChanges, plan_again, plan_changes
-from ledger.writes.book_rules import check_not_book
+from ledger.writes.asked_parts import (
+    AskedParts,
+    ListedChanges,
+    plan_again,
+    plan_changes,
+    shared_legs,
+)
+from ledger.writes.book_rules import check_book, check_not_book
 from ledger.writes.entry_plan import Change, PlannedEntry
 from ledger.writes.group_commit import GroupCommit, OnGroup
 from ledger.writes.insert_store import inserting
@@ -231,6 +238,9 @@ class Writer:
             return self._direct.until(end).put(self._planner.plan(change))
         if change.is_plain:
             return self.add(change.counter, change.change, end=end)
+        legs = shared_legs(change, self._live.current)
+        if legs is not None:
+            return self._group.combine(keys.checked_new_counter(change.counter), legs, end)
         return self._group.record_change(change, end)
 
     def spend(
@@ -285,19 +295,18 @@ class Writer:
         """Write many changes, each independently; see `Ledger.record_many`."""
         self.check_clock()
         settings = self._live.current
-        is_combined = settings.combines if settings.combine else None
         if settings.books:
             for change in changes:
                 if change.is_plain:  # others are checked one by one, as they are planned
                     check_not_book(keys.checked_counter(change.counter), settings)
-        asked = plan_changes(changes, self._planner, is_combined)
+        asked = plan_changes(changes, self._planner, settings)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 
     async def record_listed(self, listed: ListedChanges, *, end: float = NEVER) -> list[Entry]:
         """Write changes that have one key together; see `Ledger.record_many`."""
         self.check_clock()
-        for counter in {item.counter for item in listed.items}:
-            check_not_book(counter, self._live.current)
+        for counter, is_book in {(one.counter, is_text(one.parts)) for one in listed.items}:
+            (check_book if is_book else check_not_book)(counter, self._live.current)
         asked = AskedParts(self._planner.replan(listed.items), listed.places)
         return await asked.answered(bulk_write.send_all(self._direct.until(end), asked.planned))
 

@@ -32,6 +32,9 @@ class BookCalls:
     """What a book asks of its ledger; the numbers are timeouts in seconds, None for its own."""
 
     record: Callable[[Sequence[Change], float | None], Awaitable[list[Entry]]]
+    record_listed: Callable[
+        [Sequence[Change], str | None, datetime | None, float | None], Awaitable[list[Entry]]
+    ]
     read: Callable[[str, _Query, float | None], Awaitable[BalancesModel]]
     entries: Callable[[str, _Query, str | None, float | None], AsyncIterator[Entry]]
 
@@ -68,15 +71,24 @@ class Book:
         return entry
 
     async def transfer_many(
-        self, transfers: Iterable[Transfer], *, timeout: float | None = None
+        self,
+        transfers: Iterable[Transfer],
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        timeout: float | None = None,
     ) -> list[Entry]:
         """Make many transfers, each independently, up to 1,000 in a request.
+
+        With a `key` and its time, up to 1,000, as `ledger.Book.transfer_many`.
 
         Raises:
             As `transfer`, and as `Ledger.record_many`.
         """
         listed = check_list("transfers", transfers)
         asked = [checked_transfer(one).change(self.name) for one in listed]
+        if key is not None or at is not None:
+            return await self._calls.record_listed(asked, key, at, timeout)
         return await self._calls.record(asked, timeout)
 
     async def balances(

@@ -389,7 +389,8 @@ class Ledger(Reads):
         Raises:
             InvalidCounter: it is not a counter id.
         """
-        return Book(name, BookCalls(self._recorded, self._balances, self._entries))
+        calls = BookCalls(self._recorded, self._record_listed, self._balances, self._entries)
+        return Book(name, calls)
 
     async def _balances(
         self, path: str, params: Iterable[tuple[str, str]], timeout: float | None

@@ -22,7 +22,7 @@ from ledger.core.entry import checked_metadata, entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.times import is_time
 from ledger.core.tokens import one_spelling
-from ledger.core.values import Entry
+from ledger.core.values import Entry, Leg
 from ledger.http.wire.models import AnswerModel
 from ledger.http.wire.schemas import EntriesModel, LegModel
 from ledger.writes.entry_plan import (
@@ -91,10 +91,14 @@ class NamedChange:
         if entry.effective is not None:
             fields["effective"] = entry.effective.isoformat()
         if entry.legs:
-            fields["legs"] = list(map(LegModel.fields_of, entry.legs))
+            fields["legs"] = _leg_fields(entry.legs)
         if entry.metadata is not None:
             fields["metadata"] = entry.metadata
         return fields
+
+
+def _leg_fields(legs: Iterable[Leg]) -> list[dict[str, Any]]:
+    return [LegModel.fields_of(leg) for leg in legs]
 
 
 def named(change: Change, *, now: datetime, bits: int) -> NamedChange:
@@ -135,6 +139,7 @@ def recording_list(
     """Return the request that records changes with one key, which were checked."""
     entries = [
         {"counter": change.counter, "change": amounts.to_text(amounts.exact(change.change))}
+        | ({} if change.legs is None else {"legs": _leg_fields(checked_legs(change.legs))})
         for change in changes
     ]
     body: dict[str, Any] = {"entries": entries, "key": key}

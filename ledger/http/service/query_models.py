@@ -27,7 +27,7 @@ from pydantic import (
 )
 from starlette.datastructures import QueryParams
 
-from ledger.core import books
+from ledger.core import books, transfers
 from ledger.core.entry import METADATA_NAMES_MAX
 from ledger.core.errors import InvalidInput
 from ledger.core.index import TOP_MAX
@@ -93,8 +93,8 @@ ENTRY_ID_SCHEMA: Schema = {
 }
 """With its place, of an entry that shares its item."""
 DIGITS_MAX = 38
-PARTS_CHARACTERS_MAX = 100 * len(f"-0.{DIGITS_MAX * '0'} ")
-"""Of a hundred changes of a list with one key; an item of others has at most a write unit."""
+PARTS_CHARACTERS_MAX = transfers.TEXT_BYTES_MAX
+"""Of transfers; a hundred amounts of a list with one key have half of that."""
 PARTS_SCHEMA: Schema = {
     "type": "string",
     "maxLength": PARTS_CHARACTERS_MAX,

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from ledger.core import amounts, books, ids, keys
+from ledger.core import amounts, books, ids, keys, transfers
 from ledger.core.archive_pointers import (
     CHAIN_BYTES,
     ArchiveState,
@@ -69,13 +69,20 @@ class Line:
 
     @property
     def parts(self) -> str:
-        """The amounts of changes that share the item, as `ledger.core.parts` writes them."""
+        """The changes that share the item, as `ledger.core.parts` writes them."""
+        if "B" in self._legs:
+            return transfers.text_in(self._legs["B"])
         return str(self.other.get("parts", {}).get("S", ""))
 
     @property
     def legs(self) -> tuple[Leg, ...]:
-        """The legs of a transfer."""
-        return books.legs_in(self.other["legs"]) if "legs" in self.other else ()
+        """What it moves between accounts, all transfers that share the item together."""
+        return transfers.legs_in(self._legs) if self._legs else ()
+
+    @property
+    def _legs(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.other.get("legs", {})
+        return _from_json(found) if "B" in found else found
 
     def digest(self) -> bytes:
         """Return the digest of everything but the note itself."""
@@ -94,6 +101,7 @@ class Line:
     def entry(self, counter: str, shard: int) -> Entry:
         """Return it as an entry of its counter."""
         effective = None if self.effective is None else date.fromisoformat(self.effective)
+        parts = self.parts
         return Entry(
             counter=counter,
             id=self.id,
@@ -104,8 +112,8 @@ class Line:
             count=self.count,
             shard=shard,
             reverses=self.reverses,
-            parts=self.parts,
-            legs=self.legs,
+            parts=parts,
+            legs=() if transfers.is_text(parts) else self.legs,
             metadata=metadata_in(self.other.get("metadata")),
         )
 
@@ -292,7 +300,8 @@ def of_lines(text: bytes, what: str) -> Segment:
 def item_of(line: Line, partition: str) -> Item:
     """Return the item of an entry, with all that it said, in its collection."""
     counter, shard = keys.counter_of(partition) or (partition, 0)
-    return {**entry_item(line.entry(counter, shard)), **line.other}
+    other = {name: _from_json(value) for name, value in line.other.items()}
+    return {**entry_item(line.entry(counter, shard)), **other}
 
 
 def erased(segment: Segment, entries: set[str]) -> Segment:
@@ -327,6 +336,18 @@ def _binary(value: object) -> str:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     raise TypeError(f"{value!r} has no form as JSON")
+
+
+def _from_json(attribute: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an attribute as DynamoDB has it: an archive has bytes as text."""
+    ((kind, value),) = attribute.items()
+    if kind == "B":
+        return {kind: base64.b64decode(value, validate=True)}
+    if kind == "BS":
+        return {kind: [base64.b64decode(each, validate=True) for each in value]}
+    if kind == "M":
+        return {kind: {name: _from_json(each) for name, each in value.items()}}
+    return {kind: [_from_json(each) for each in value] if kind == "L" else value}
 
 
 def _of_base64(text: str | None) -> bytes | None:

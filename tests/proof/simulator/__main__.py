@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proof import results as page
-from proof.simulator.book_plan import keeps_books
+from proof.simulator.book_plan import keeps_books, shares_items
 from proof.simulator.budgets import has_wrong_clocks, keeps_budgets, keeps_credits
 from proof.simulator.combining import calls_together
 from proof.simulator.forger import is_signed
@@ -47,6 +47,7 @@ FEATURES: dict[str, Callable[[int], bool]] = {
     "forger": is_signed,
     "lists": has_lists,
     "periods": keeps_periods,
+    "shared-transfers": shares_items,
     "wrong-clocks": has_wrong_clocks,
 }
 """What only some worlds have, by name: whether the world of a seed does."""

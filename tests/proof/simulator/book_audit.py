@@ -26,6 +26,8 @@ from proof.simulator.book_plan import ALL, BOOKS, FORGED, STRANGE, TAGS, Amounts
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BOUND = 200 * 1024
 _NUMBERS = 38
+_ID = 44
+"""Characters of an item's id; that of a transfer that shares the item goes on."""
 Tables = Mapping[str, Mapping[str, Mapping[str, Item]]]
 Change = tuple[int, bool]
 """The number of a transfer, and whether it is its reversal."""
@@ -85,7 +87,7 @@ class BookAudit:
             if "merged" not in item and _packed(sort_key) not in named:
                 legs = _legs(item)
                 if sort_key not in shown or shown[sort_key] != legs:
-                    self._register(region, place[0], sort_key, item, legs)
+                    self._register(region, place[0], sort_key, item)
                 shown[sort_key] = legs
                 balances.append(legs)
         found, expected = added(balances), added([*shown.values()])
@@ -104,7 +106,17 @@ class BookAudit:
             self.fail("bound", f"{region} shows {partition} with {len(data)} bytes of balances")
         return kept
 
-    def _register(self, region: str, book: str, sort_key: str, item: Item, legs: Amounts) -> None:
+    def _register(self, region: str, book: str, sort_key: str, item: Item) -> None:
+        listed = _transfers(item)
+        if len(listed) != int(item.get("count", {"N": "1"})["N"]):
+            self.fail("P1", f"{region} is shown {sort_key} of {book}: it has {listed}: {item}")
+        for place, legs in enumerate(listed):
+            name = f"{sort_key}.{place:03d}" if "B" in item["legs"] else sort_key
+            self._register_one(region, book, name, item, legs)
+
+    def _register_one(
+        self, region: str, book: str, sort_key: str, item: Item, legs: Amounts
+    ) -> None:
         change = _change_of(book, legs)
         if change is None or int(item["change"]["N"]):
             self.fail("P1", f"{region} is shown {sort_key} of {book}: nobody made it: {item}")
@@ -181,8 +193,13 @@ class BookAudit:
         expected = added([_times(moved(read.book, number), n) for number, n in counted.items()])
         if shown != expected:
             self.fail("P1", f"{who} as {shown}: {counted} are {expected}")
-        elif not len(least) <= found.transfers <= len(most):
-            self.fail("P1", f"{who}: {found.transfers} transfers, not {len(least)}-{len(most)}")
+            return
+        few, many = (
+            len({self._made[read.book, change][:_ID] for change in changes})
+            for changes in (least, most)
+        )
+        if not few <= found.transfers <= many:
+            self.fail("P1", f"{who}: {found.transfers} items of transfers, not {few}-{many}")
 
     def history_read(
         self, read: PendingBookRead, entries: Sequence[Entry], reader: str, *, is_whole: bool
@@ -196,8 +213,10 @@ class BookAudit:
                 self.fail("P1", f"{who}: {entry} has not reached it")
             elif self._made[read.book, change] != entry.id:
                 self.fail("P1", f"{who}: {entry} is {self._made[read.book, change]}")
-            elif not change[1] and entry.metadata != {"number": str(change[0])}:
-                self.fail("P1", f"{who}: {entry} has lost its metadata")
+            elif not change[1] and (entry.metadata is None) != (len(entry.id) > _ID):
+                self.fail("P1", f"{who}: {entry} has lost its metadata, or has another's")
+            elif not change[1] and entry.metadata not in (None, {"number": str(change[0])}):
+                self.fail("P1", f"{who}: {entry} has other metadata")
         if len({*found}) != len(found) or (is_whole and least - {*found}):
             self.fail("P1", f"{who}: {found}, and {sorted(least)} had reached it")
 
@@ -283,11 +302,21 @@ def _digits(value: int) -> dict[int, int]:
 
 
 def _legs(item: Item) -> Amounts:
-    return {
-        (asset, account): int(amount["N"])
-        for asset, by_account in item.get("legs", {"M": {}})["M"].items()
-        for account, amount in by_account["M"].items()
-    }
+    return added(_transfers(item))
+
+
+def _transfers(item: Item) -> list[Amounts]:
+    """Return what each transfer of an item moves."""
+    legs = item.get("legs", {"M": {}})
+    if "B" in legs:
+        return [_by_place(one) for one in json.loads(zlib.decompress(legs["B"]))]
+    return [
+        {
+            (asset, account): int(amount["N"])
+            for asset, by_account in legs["M"].items()
+            for account, amount in by_account["M"].items()
+        }
+    ]
 
 
 def _said(entry: Entry) -> Amounts:
@@ -295,7 +324,10 @@ def _said(entry: Entry) -> Amounts:
 
 
 def _unpacked(data: bytes) -> Amounts:
-    found = json.loads(zlib.decompress(data))
+    return _by_place(json.loads(zlib.decompress(data)))
+
+
+def _by_place(found: Mapping[str, Mapping[str, int]]) -> Amounts:
     return {(asset, name): amount for asset, by in found.items() for name, amount in by.items()}
 
 

@@ -1,7 +1,7 @@
 """Mutants of books: what a net keeps of its transfers, and when it has no room."""
 
 from ledger.core import signatures
-from proof.simulator.book_plan import bounds_of, keeps_books
+from proof.simulator.book_plan import bounds_of, keeps_books, shares_items
 from proof.simulator.edit import Edit
 from proof.simulator.forger import is_signed
 from proof.simulator.losses import is_lossy
@@ -121,12 +121,40 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.books:legs_in",
+                "ledger.core.books:balanced",
                 "if wrong := differences(legs):",
                 "if wrong := dict[str, Decimal]():",
             ),
         ),
         worlds=keeps_books,
+    ),
+    Mutant(
+        "shared-by-its-first",
+        "an item that transfers share moves what all of them move",
+        "only its first is in balances, and in the net: the others are lost by merging",
+        8,
+        (
+            Edit(
+                "ledger.core.transfers:legs_in",
+                'transfers_in(text_in(attribute["B"])):',
+                'transfers_in(text_in(attribute["B"]))[:1]:',
+            ),
+        ),
+        worlds=shares_items,
+    ),
+    Mutant(
+        "shared-shown-together",
+        "each transfer of an item is shown, named and reversed by itself",
+        "a history shows the item as one transfer, which nobody made",
+        8,
+        (
+            Edit(
+                "ledger.core.entry:entry_of",
+                "parts=_parts_of(item),\n            legs=() if",
+                'parts="",\n            legs=legs_of(item) if',
+            ),
+        ),
+        worlds=shares_items,
     ),
     Mutant(
         "book-over-its-bound",

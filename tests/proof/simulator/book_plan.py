@@ -4,7 +4,7 @@ Transfer n of a book moves 10 to the power of n from a pool to the account `all`
 its own, so that the digits of that balance show which transfers are counted; in euros something to
 a guest, which every second transfer takes back, so that balances return to 0; and in a third asset
 something between accounts with strange names. In some worlds a net has so little room that most
-folds come to more than fits.
+folds come to more than fits. In half of them transfers that say nothing else share items.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from proof.simulator.correcting import is_correcting
 from proof.simulator.planned import BusyPeriod
 from proof.simulator.randomness import stream
 
-SHARE = 1 / 3
+SHARE, COMBINED_SHARE = 1 / 3, 0.5
 PATTERN = "book-*"
 BOOKS = ("book-0", "book-1")
 STRANGE, FORGED = "book-strange", "book-forged"
@@ -53,6 +53,11 @@ def keeps_books(seed: int) -> bool:
 def bounds_of(seed: int) -> tuple[int, int]:
     """Return the bounds of the balances of a net in a world, as in `BOUNDS`."""
     return stream(seed, "bytes of books").choice(BOUNDS) if keeps_books(seed) else (0, 0)
+
+
+def shares_items(seed: int) -> bool:
+    """Return whether the transfers of a world's books share items."""
+    return keeps_books(seed) and stream(seed, "shared transfers").random() < COMBINED_SHARE
 
 
 def shards_of(seed: int) -> dict[str, int]:

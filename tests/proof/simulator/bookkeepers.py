@@ -38,11 +38,13 @@ from proof.simulator.book_audit import BookAudit
 from proof.simulator.book_plan import (
     BOOKS,
     FORGED,
+    REPEATS_SECONDS,
     STRANGE,
     BookCall,
     draw_calls,
     keeps_books,
     moved,
+    shares_items,
 )
 from proof.simulator.clocks import START
 from proof.simulator.correctors import Correctors
@@ -57,7 +59,7 @@ READ_SECONDS = 60.0
 AT_SHARE, HISTORY_SHARE, STEADY_SHARE = 0.25, 0.25, 0.2
 AT_SECONDS = 6000.0
 REVERSED_SHARE, REVERSALS = 0.4, 3
-RETRIES_MAX, RETRY_SECONDS = 3, 200.0
+RETRIES_MAX, RETRY_SECONDS, LIST_REPEATS_MAX = 3, 200.0, 2
 APART_SECONDS = (300.0, 2500.0)
 OLD_SECONDS = 10_000.0
 FORGED_ENTRIES, FORGERIES, FORGED_READS = 4, 4, 6
@@ -90,6 +92,8 @@ class Bookkeepers:
         self._audit: BookAudit = supervisor.auditor.books
         self._alive, self._calling, self._too_late = alive, calling, too_late
         self._random = stream(supervisor.scenario.seed, "books kept")
+        self._lists = stream(supervisor.scenario.seed, "lists of transfers")
+        self._shares_items = shares_items(supervisor.scenario.seed)
         self._is_resting = False
         self._names: tuple[str, ...] = ()
 
@@ -146,7 +150,10 @@ class Bookkeepers:
     async def _plain(self, call: BookCall, app: App) -> None:
         for name in BOOKS:
             numbers = [number for book, number in call.transfers if book == name]
-            transfers = [_of(name, number) for number in numbers]
+            if self._shares_items and len(numbers) > 1 and self._lists.random() < _HALF:
+                await self._listed(name, numbers, app)
+                continue
+            transfers = [_of(name, number, is_bare=self._shares_items) for number in numbers]
             made = list[Entry]()
 
             async def write(
@@ -168,6 +175,24 @@ class Bookkeepers:
             for entry in made:
                 if self._random.random() < REVERSED_SHARE:
                     self._reverse_later(entry)
+
+    async def _listed(self, book: str, numbers: Sequence[int], app: App) -> None:
+        """Make transfers with one key together, and perhaps again, in any region."""
+        transfers = [_of(book, number, is_bare=True) for number in numbers]
+        made_at, key = app.process.clock.wall(self._world.time()), f"list-{numbers[0]}"
+
+        async def write(ledger: Ledger) -> list[Entry]:
+            return await Book(book, ledger).transfer_many(transfers, key=key, at=made_at)
+
+        async def repeat(delay: float, region: str) -> None:
+            await anyio.sleep(delay)
+            await self._ask(asked, await self._alive(region), write, is_repeated=True)
+
+        asked = [(book, number) for number in numbers]
+        for _ in range(self._lists.randrange(LIST_REPEATS_MAX + 1)):
+            delay = self._lists.random() * self._lists.choice(REPEATS_SECONDS)
+            self._supervisor.start(repeat, delay, self._lists.choice(self._scenario.regions))
+        await self._ask(asked, app, write, is_repeated=True)
 
     async def _keyed(self, call: BookCall, app: App) -> None:
         made_at = app.process.clock.wall(self._world.time())
@@ -410,9 +435,16 @@ def _refusing(*, at: datetime | None, damaged: bool) -> Iterator[None]:
             raise
 
 
-def _of(book: str, number: int, key: str | None = None, at: datetime | None = None) -> Transfer:
+def _of(
+    book: str,
+    number: int,
+    key: str | None = None,
+    at: datetime | None = None,
+    *,
+    is_bare: bool = False,
+) -> Transfer:
     legs = [(account, asset, amount) for (asset, account), amount in moved(book, number).items()]
-    return Transfer(legs, key=key, at=at, metadata={"number": str(number)})
+    return Transfer(legs, key=key, at=at, metadata=None if is_bare else {"number": str(number)})
 
 
 async def _keyed(

@@ -44,9 +44,8 @@ PART_MUTANTS = (
         (
             Edit(
                 "ledger.core.parts:whole_of",
-                "    return replace(entry, id=item_id,",
-                '    return replace(entry, id=f"{item_id[:-3]}{place or 0:03x}", parts="")\n'
-                "    return replace(entry, id=item_id,",
+                "    amounts.within_range(change)\n",
+                '    return replace(entry, id=f"{item_id[:-3]}{place or 0:03x}", parts="")\n',
             ),
         ),
         worlds=calls_together,

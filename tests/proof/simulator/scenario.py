@@ -25,7 +25,7 @@ from proof.simulator.activity import (
     near,
 )
 from proof.simulator.archive import URLS
-from proof.simulator.book_plan import PATTERN, keeps_books, shards_of
+from proof.simulator.book_plan import PATTERN, keeps_books, shards_of, shares_items
 from proof.simulator.budgets import (
     BudgetPlan,
     budget_rules,
@@ -163,6 +163,8 @@ def draw(seed: int) -> Scenario:
     if keeps_books(seed):
         shards = {**settings.shards, **shards_of(seed)}
         settings = settings.replace(books=(PATTERN,), shards=shards)
+    if shares_items(seed):
+        settings = settings.replace(combine=(*settings.combine, PATTERN))
     operations = crowded(sharing, draw_operations(chance, profile, regions, busy))
     operations, steady_reads = in_bursts(stream(seed, "bursts"), profile, regions, operations)
     if calls_together(seed):
