@@ -113,8 +113,8 @@ class Entry:
     it proves who wrote the entry (`ledger.core.own_keys`).
 
     One of several changes that share an item has the id `ID.nnn`: the item's id and its place
-    there. Calls return such entries, each with its own amount. `parts` has the amounts of the whole
-    item, as `ledger.core.parts` writes them, where the item may be written again: in an
+    there. Calls return such entries, each with its own amount, or legs. `parts` has the changes of
+    the whole item, as `ledger.core.parts` writes them, where the item may be written again: in an
     `OutcomeUnknown`. An item itself, as compactors read it, has its sum and their `count`.
 
     `legs` are those of a transfer in a book, whose `change` is 0, by asset and account. `metadata`

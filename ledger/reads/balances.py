@@ -22,7 +22,8 @@ class Balances:
     `assets` has them by asset and account, without those of 0, of the accounts that were asked for.
     Each transfer that is counted is counted whole: those of all accounts sum to 0 in each asset.
     What is counted is as in a `Total`: everything that had reached `region` at `as_of`, and some of
-    what arrived before `ended`. `transfers` are counted, merged or not.
+    what arrived before `ended`. `transfers` items are counted, merged or
+    not, each of a transfer or of several that share it.
     """
 
     book: str

@@ -1,5 +1,6 @@
 """Books under any pages, folds and deletes, in any order of attributes; and what is refused."""
 
+import json
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,12 +15,14 @@ from support.strategies import any_amounts
 from support.tiers import few_fast
 
 from compactor.merge_plan import MergeRules, Observation, plan_merge
-from ledger.core import books, signatures
-from ledger.core.entry import Item, entry_id, entry_of, legs_of, net_item, net_of
+from ledger.core import books, signatures, transfers
+from ledger.core.entry import AttributeValue, Item, entry_id, entry_of, legs_of, net_item, net_of
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import Collection, at_once
 from ledger.core.ids import EntryId
+from ledger.core.parts import parts_text
 from ledger.core.signatures import NetKey, NetKeys
+from ledger.core.transfers import Legs
 from ledger.core.values import Leg, NetChange
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -47,25 +50,38 @@ def drawn_items(chance: Random, partition: str, most: int) -> dict[str, Item]:
     for _ in range(chance.randint(0, most)):
         made = NOW - timedelta(seconds=chance.randint(0, 7200))
         sort_key = str(entry_id(made, chance.getrandbits(64)))
-        found[sort_key] = an_item(sort_key, drawn_legs(chance), partition)
+        shared = [drawn_legs(chance) for _ in range(chance.choice((1, 1, 1, 2, 5)))]
+        found[sort_key] = an_item(sort_key, shared, partition)
     return found
 
 
-def an_item(sort_key: str, legs: tuple[Leg, ...], partition: str = "book/1") -> Item:
-    """Return the item of a transfer."""
-    key = {"pk": {"S": partition}, "sk": {"S": sort_key}}
-    return {**key, "change": {"N": "0"}, "legs": books.legs_attribute(legs)}
+def an_item(sort_key: str, shared: list[Legs], partition: str = "book/1") -> Item:
+    """Return the item of a transfer, or of several."""
+    key = {"pk": {"S": partition}, "sk": {"S": sort_key}, "change": {"N": "0"}}
+    if len(shared) > 1:
+        legs = {"B": transfers.packed(parts_text(shared))}
+        return {**key, "count": {"N": str(len(shared))}, "legs": legs}
+    return {**key, "legs": books.legs_attribute(shared[0])}
 
 
 def moved_by(items: Iterator[Item] | list[Item]) -> dict[tuple[str, str], Decimal]:
     """Return what transfers come to: a plain sum, which knows nothing of nets."""
     sums = dict[tuple[str, str], Decimal]()
     for item in items:
-        for asset, by_account in item["legs"]["M"].items():
-            for account, amount in by_account["M"].items():
-                place = asset, account
-                sums[place] = sums.get(place, Decimal(0)) + Decimal(amount["N"])
+        for place, amount in _moved(item["legs"]):
+            sums[place] = sums.get(place, Decimal(0)) + amount
     return {place: amount for place, amount in sums.items() if amount}
+
+
+def _moved(legs: AttributeValue) -> Iterator[tuple[tuple[str, str], Decimal]]:
+    if "B" in legs:
+        for one in json.loads(zlib.decompress(legs["B"]), parse_int=Decimal, parse_float=Decimal):
+            for asset, by_account in one.items():
+                yield from (((asset, account), amount) for account, amount in by_account.items())
+        return
+    for asset, by_account in legs["M"].items():
+        for account, amount in by_account["M"].items():
+            yield (asset, account), Decimal(amount["N"])
 
 
 class Shard:
@@ -167,6 +183,21 @@ def any_accounts() -> st.SearchStrategy[books.Accounts]:
     )
 
 
+@given(listed=st.lists(any_accounts().filter(bool), min_size=1, max_size=5))
+def test_transfers_that_share_an_item_are_read_again(listed: list[books.Accounts]) -> None:
+    """Names and amounts as they were, whatever they are."""
+    shared = [
+        books.ordered(
+            Leg(f"{side}{account}", asset, amount * sign)
+            for asset, by_account in accounts.items()
+            for account, amount in by_account.items()
+            for side, sign in (("+", 1), ("-", -1))
+        )
+        for accounts in listed
+    ]
+    assert transfers.transfers_in(parts_text(shared)) == shared
+
+
 @given(accounts=any_accounts())
 def test_what_is_packed_is_unpacked(accounts: books.Accounts) -> None:
     """Names and amounts as they were; packed again it has the same bytes."""
@@ -218,7 +249,7 @@ def test_legs_are_the_same_in_any_order(seed: int) -> None:
     """Of attributes: DynamoDB keeps none. Two regions show them alike, and a fold takes them."""
     chance = Random(seed)  # noqa: S311 (repeatable)
     legs, sort_key = drawn_legs(chance), str(entry_id(NOW - timedelta(hours=1), 7))
-    item = an_item(sort_key, legs)
+    item = an_item(sort_key, [legs])
     other = {**item, "legs": shuffled(chance, item["legs"])}
     assert legs_of(other) == legs_of(item) == entry_of(other).legs == books.ordered(legs)
     views = dict[str, Collection]()
@@ -255,7 +286,7 @@ def test_legs_that_differ_are_not_merged() -> None:
         views = dict[str, Collection]()
         for region, legs in ((HOME, one), (AWAY, other)):
             views[region] = Collection(partition="book/1", with_legs=True)
-            views[region].add([an_item(sort_key, legs)])
+            views[region].add([an_item(sort_key, [legs])])
         plan = plan_merge(Observation("book/1", None, views), RULES, now=NOW, version="v")
         assert plan.is_idle, other
 
@@ -286,7 +317,7 @@ READERS: tuple[Callable[[Item], object], ...] = (
 def test_damaged_legs_are_refused_by_name(legs: Any, read: Callable[[Item], object]) -> None:
     """The message names the item and says that its legs are wrong; nothing is taken for 0."""
     sort_key = str(entry_id(NOW, 7))
-    item = {**an_item(sort_key, ()), "legs": legs}
+    item = {**an_item(sort_key, [()]), "legs": legs}
     with pytest.raises(DamagedItem, match=rf"item '{sort_key}' of counter 'book/1'.*legs"):
         read(item)
 

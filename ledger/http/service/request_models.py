@@ -275,7 +275,7 @@ class NamedEntryBody(EntryBody):
 class EntriesBody(NamedBody):
     """Many changes: each with an outcome of its own, or, with `together`, all or none.
 
-    A `key` names them all, which are amounts alone then.
+    A `key` names them all, which are amounts, or transfers, alone then.
     """
 
     model_config = ConfigDict(

@@ -79,8 +79,8 @@ class EntryModel(ValueModel[Entry]):
     spending: SpendingModel | None
     parts: str = Field(
         "",
-        description="The amounts of all changes that share its item, with spaces between: where the"
-        " item may be written again, by `POST /v1/retries`.",
+        description="All changes that share its item, amounts with spaces between, or transfers as"
+        " JSON: where the item may be written again, by `POST /v1/retries`.",
     )
     legs: tuple[LegModel, ...] = Field(
         default_factory=tuple,

@@ -210,10 +210,14 @@ def _of_items(together: int = SHARED, **options: object) -> Options:
     return {**LIFE, **shared, "settings": {"combine": ["life-*"]}, **options}
 
 
-def _transfers(legs: int, accounts: int) -> Case:
+def _transfers(legs: int, accounts: int, *, are_shared: bool = False) -> Case:
     """Return the life of transfers of so many legs, in books of so many accounts."""
     options: Options = {**LIFE, **BOOKS, "legs": legs, "accounts": accounts}
     name = f"life of a transfer, {legs} legs, {accounts:,} accounts"
+    if are_shared:
+        settings = {"books": ["life-*"], "combine": ["life-*"]}
+        options = {**options, **_of_items(), "settings": settings}
+        name = f"{name}, {SHARED} to an item"
     return Case(name, "life", "life:ledger", USUAL, options)
 
 
@@ -300,6 +304,7 @@ ALL: tuple[Case, ...] = (
     Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     Case(f"{UNARCHIVED}, {SHARED} to an item", "life", "life:ledger", USUAL, _of_items()),
     *(_transfers(*sizes) for sizes in ((2, 10), (20, 20), (20, 10_000))),
+    _transfers(2, 1_000, are_shared=True),
     *(
         Case(f"life of {legs} changes together", "life", "life:ledger", USUAL, _together(legs))
         for legs in (2, 20)

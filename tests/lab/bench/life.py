@@ -124,7 +124,8 @@ async def _record(life: Life, counters: list[str], entries: int, together: int) 
     if "legs" in options:
         for name in counters:
             transfers = [_transfer(name, number, options) for number in range(entries)]
-            await life.ledger.record_many(transfers)
+            for first in range(0, entries, together):
+                await life.ledger.record_many(transfers[first : first + together])
         return
     for name in counters:
         for _ in range(0, entries, together):
