@@ -239,3 +239,36 @@ def test_plain_calls_do_the_same() -> None:
         assert list(book.history("cash")) == [made]
         assert len(book.transfer_many([Transfer(SALE), Transfer(SALE)])) == 2
         assert book.balances(["cash"], max_age=0).of("cash", "EUR") == Decimal("-37.5")
+
+
+async def test_transfers_with_one_key_count_once() -> None:
+    """A lost answer leaves all unknown; each repeats the item that it shares, which counts once."""
+    asked = [Transfer([("cash", "EUR", -n), (f"customer/{n}", "EUR", n)]) for n in range(1, 121)]
+    async with lossy(after=first(1_000, cut)) as (remote, table):
+        with pytest.raises(OutcomeUnknown) as lost:
+            await remote.book("book/shop").transfer_many(
+                asked, key="day-1", at=table.clock.now(), timeout=5
+            )
+    entries = list(lost.value.entries)
+    assert [len(entry.legs) for entry in entries] == [2] * 120
+    async with served(table, body_max=1_000_000) as service:
+        transport = httpx.ASGITransport(service.app)
+        async with client.Ledger(SERVICE, transport=transport, clock=table.clock) as remote:
+            book, at = remote.book("book/shop"), table.clock.now()
+            again = await remote.retry(entries[3:5])
+            assert [(one.id, one.legs, one.repeated) for one in again] == [
+                (one.id, one.legs, True) for one in entries[3:5]
+            ]
+            forged = [replace(entries[0], legs=entries[1].legs)]
+            with pytest.raises(InvalidEntry, match="say nothing else"):
+                await remote.retry(forged)
+            assert [one.id for one in await remote.retry(entries)] == [one.id for one in entries]
+            other = await book.transfer_many(asked[:3], key="day-2", at=at)
+            found = await book.balances(max_age=0)
+            assert found.of("cash", "EUR") == Decimal(-sum(range(121)) - 6)
+            shown = [one async for one in book.history()]
+            assert {(one.id, one.legs) for one in shown} == {
+                (one.id, one.legs) for one in (*entries, *other)
+            }
+            with pytest.raises(InvalidEntry, match="a request has up to 1,000"):
+                await book.transfer_many(asked * 9, key="day-3", at=at)
