@@ -35,7 +35,7 @@ from ledger.store.reads import Scan
 ROWS = 10_000
 """Entries of one row group of a Parquet file."""
 DIGITS = 38
-FIELDS = ("counter", "id", "change", "region", "note", "effective", "count", "reverses")
+FIELDS = ("counter", "id", "change", "region", "note", "effective", "count", "reverses", "metadata")
 LEG_FIELDS = ("time", "account", "asset", "amount")
 """Further columns of an export that has a book: in the rows of its transfers, one for each leg."""
 EXACT_FIELDS = frozenset({"change", "amount"})
@@ -84,6 +84,7 @@ def export(
     Amounts are exact: text in JSON Lines and CSV, decimal(38, SCALE) in Parquet (extra `parquet`).
     In CSV an apostrophe is put before what a spreadsheet would run as a formula: where a text
     begins, and after each semicolon, tab and line end in it, where some spreadsheets begin a cell.
+    Metadata is an object of texts, in CSV and Parquet its text. An import takes CSV and JSON Lines.
     The file appears under its name once it is complete.
 
     Of a book there is a row for each leg of a transfer, with time, account, asset and amount. A
@@ -231,7 +232,7 @@ async def _opening(ledger: Ledger, book: str, merged: Merged) -> Entry | None:
 def rows_of(entry: Entry, *, with_legs: bool) -> Iterator[dict[str, Any]]:
     """Yield the rows of an entry: one, or of a transfer one for each leg."""
     found = entry_fields(entry)
-    row = {name: found[name] for name in FIELDS}
+    row = {name: found.get(name) for name in FIELDS}
     if not with_legs:
         yield row
         return
@@ -241,6 +242,13 @@ def rows_of(entry: Entry, *, with_legs: bool) -> Iterator[dict[str, Any]]:
         yield row
     for leg in entry.legs:
         yield row | leg_fields(leg)
+
+
+def cells_of(entry: Entry, *, with_legs: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an entry as a table has them: metadata is the text of an object."""
+    for row in rows_of(entry, with_legs=with_legs):
+        named = row["metadata"]
+        yield row | {"metadata": None if named is None else orjson.dumps(named).decode()}
 
 
 def _writer(
@@ -281,9 +289,8 @@ class _JsonLines:
         self._with_legs = with_legs
 
     def take(self, entry: Entry) -> None:
-        named = {} if entry.metadata is None else {"metadata": dict(entry.metadata)}
         for row in rows_of(entry, with_legs=self._with_legs):
-            self._file.write(json_line(orjson.dumps(row | named).decode()))
+            self._file.write(json_line(orjson.dumps(row).decode()))
 
     def end(self) -> None:
         self._file.flush()
@@ -298,7 +305,7 @@ class _Csv:
         self._with_legs = with_legs
 
     def take(self, entry: Entry) -> None:
-        for row in rows_of(entry, with_legs=self._with_legs):
+        for row in cells_of(entry, with_legs=self._with_legs):
             self._rows.writerow({name: self._cell(name, value) for name, value in row.items()})
 
     def _cell(self, name: str, value: Any) -> Any:
@@ -325,7 +332,7 @@ class _Parquet:
         self._rows: list[dict[str, Any]] = []
 
     def take(self, entry: Entry) -> None:
-        for row in rows_of(entry, with_legs=self._with_legs):
+        for row in cells_of(entry, with_legs=self._with_legs):
             exact = {name: self._exact(name, row) for name in EXACT_FIELDS if row.get(name)}
             self._rows.append(row | exact)
             if len(self._rows) >= ROWS:

@@ -165,6 +165,13 @@ class ImportOptions:
             show_default="effective, if present",
         ),
     ] = None
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column kept with a change, under its name; repeatable, '' for none.",
+            show_default="metadata, if present, with texts by name",
+        ),
+    ] = None
     counter_format: Annotated[
         str, typer.Option(help="Template of the counter id, such as account-{}.")
     ] = PLACE
@@ -209,6 +216,7 @@ class ImportOptions:
                 change=self.change,
                 note=self.note,
                 effective=self.effective,
+                metadata=self.metadata or None,
             ),
             counter_format=self.counter_format,
             delimiter=_TAB_NAMES.get(self.delimiter, self.delimiter),
@@ -232,7 +240,7 @@ def import_file(options: ImportOptions) -> None:
     The whole file is checked before anything is written. The same command with the same bytes
     finishes an interrupted import, even days later. A file whose bytes have changed counts as
     another file: its rows are imported again. A file whose import began before a region was lost is
-    refused. Rows without note and date share items where the contract combines their counter.
+    refused. Plain rows share items where the contract combines their counter.
     """
     if options.rejects is not None and not options.skip_bad:
         raise InvalidInput("--rejects requires --skip-bad")

@@ -240,7 +240,7 @@ def test_any_json_object_is_a_row_or_a_bad_one(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("depth", [10, 200, 900, 990, 995, 1_000, 50_000])
-@pytest.mark.parametrize("column", ["counter", "change", "note", "effective"])
+@pytest.mark.parametrize("column", ["counter", "change", "note", "effective", "metadata"])
 def test_a_deeply_nested_value_is_a_bad_row(column: str, depth: int) -> None:
     """However deep a value is nested, its row is bad and the next one is read."""
     values_there = {"counter": '"a"', "change": "1", column: "[" * depth + "]" * depth}

@@ -218,7 +218,7 @@ def _item(of: RowItem, made: EntryId, region: str, shards_now: ShardsNow) -> Ite
     )
     if isinstance(of, GatheredParts):
         return entry_item(replace(entry, count=of.size, parts=of.text))
-    return entry_item(replace(entry, note=of.note, effective=of.effective))
+    return entry_item(replace(entry, note=of.note, effective=of.effective, metadata=of.metadata))
 
 
 def _digest(chunk: Iterable[Row | BadRow]) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 
+from ledger.core.entry import checked_metadata
 from ledger.core.errors import ImportRefused, InvalidInput
 from ledger.core.visible import is_visible
 
@@ -57,28 +58,50 @@ class ColumnChoice:
     """The columns that the user named; None takes the column of that name if it is there.
 
     `counter` and `change` must exist. An empty `note` or `effective` means no such column.
+    `metadata` are columns whose texts are kept under the column's name; an empty one means none.
+    Without, a column `metadata` has the texts of a row by name, as an export writes them.
     """
 
     counter: str | None = None
     change: str | None = None
     note: str | None = None
     effective: str | None = None
+    metadata: Sequence[str] | None = None
 
-    def required(self) -> dict[str, str]:
-        """Return the columns that must exist, by role."""
-        wanted = {"counter": self.counter or "counter", "change": self.change or "change"}
-        optional = {"note": self.note, "effective": self.effective}
-        return wanted | {role: name for role, name in optional.items() if name}
+    def required(self) -> list[tuple[str, str]]:
+        """Return the columns that must exist, each after its role."""
+        wanted = [("counter", self.counter or "counter"), ("change", self.change or "change")]
+        optional = [("note", self.note), ("effective", self.effective)]
+        optional += [("metadata", name) for name in self.metadata or ()]
+        return wanted + [(role, name) for role, name in optional if name]
+
+    def named(self) -> tuple[str, ...]:
+        """Return the columns of metadata that the user named."""
+        return tuple(name for name in self.metadata or () if name)
+
+    def one_of_all(self) -> str | None:
+        """Return the choice of a column of all metadata: that of its usual name, or none."""
+        return None if self.metadata is None else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column plays which role in this file."""
+    """Which column plays which role in this file.
+
+    `metadata` is a column of texts by name, or columns of one text each.
+    """
 
     counter: str
     change: str
     note: str | None = None
     effective: str | None = None
+    metadata: str | tuple[str, ...] | None = None
+
+    def used(self) -> list[str]:
+        """Return the columns, one with two roles twice."""
+        named = self.metadata if isinstance(self.metadata, tuple) else (self.metadata,)
+        found = (self.counter, self.change, self.note, self.effective, *named)
+        return [name for name in found if name is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +132,23 @@ class Form:
             raise InvalidInput(
                 f"delimiter {self.delimiter!r}: one character, neither a quote nor a line end"
             )
-        for role, name in self.columns.required().items():
+        for role, name in self.columns.required():
             if len(name) > COLUMN_CHARACTERS_MAX:
                 raise InvalidInput(
                     f"{role} column {name[:40]!r}...: a name has up to"
                     f" {COLUMN_CHARACTERS_MAX:,} characters"
                 )
+        self._check_metadata()
         self.codec_name()
+
+    def _check_metadata(self) -> None:
+        if isinstance(self.columns.metadata, str):
+            raise InvalidInput(
+                f"metadata columns must be a list of names, got {self.columns.metadata!r:.80}"
+            )
+        names = self.columns.named()
+        if names and len(checked_metadata(dict.fromkeys(names, ""))) < len(names):
+            raise InvalidInput(f"a metadata column is named twice: {listed(names)}")
 
     def codec_name(self) -> str:
         """Return Python's own name of the encoding.
@@ -144,6 +177,7 @@ class Form:
             "change": columns.change,
             "note": columns.note,
             "effective": columns.effective,
+            "metadata": columns.metadata,
             "batch_rows": BATCH_ROWS,
             "batch_bytes": BATCH_BYTES_MAX,
         }
@@ -159,7 +193,7 @@ def resolved(choice: ColumnChoice, names: Sequence[str]) -> Columns:
     Raises:
         ImportRefused: one is missing or occurs twice; the message lists the columns found.
     """
-    for role, name in choice.required().items():
+    for role, name in choice.required():
         if name not in names:
             raise ImportRefused(
                 f"the file has no column {name!r} for the {role}; it has: {listed(names)};"
@@ -170,9 +204,10 @@ def resolved(choice: ColumnChoice, names: Sequence[str]) -> Columns:
         change=choice.change or "change",
         note=_optional(choice.note, "note", names),
         effective=_optional(choice.effective, "effective", names),
+        metadata=choice.named() or _optional(choice.one_of_all(), "metadata", names),
     )
-    for used in (columns.counter, columns.change, columns.note, columns.effective):
-        if used is not None and names.count(used) > 1:
+    for used in columns.used():
+        if names.count(used) > 1:
             raise ImportRefused(f"the file has the column {used!r} {names.count(used)} times")
     return columns
 

@@ -78,7 +78,7 @@ class ImportReport:
 class Importer:
     """Writes files through the home region's store, each row exactly once.
 
-    Rows without note and date share items, as parts of them, where the contract combines their
+    Rows of an amount alone share items, as parts of them, where the contract combines their
     counter; each counter keeps the order of its rows.
 
     `stop` may be asked at any time, and takes effect between batches; `on_batch` is called after

@@ -9,14 +9,14 @@ Pure: no clock, no randomness, no I/O.
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
 from ledger.core import amounts, keys
-from ledger.core.entry import NOTE_BYTES_MAX
+from ledger.core.entry import NOTE_BYTES_MAX, checked_metadata
 from ledger.core.errors import BrokenRow, ImportRefused, InvalidInput
 from ledger.core.spreadsheets import text_of
 from ledger.writes.imports.file_format import ColumnChoice, Columns, Form, Format, listed, resolved
@@ -39,11 +39,12 @@ class Row:
     note: str | None
     effective: date | None
     raw: str
+    metadata: Mapping[str, str] | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether the change is only an amount."""
-        return self.note is None and self.effective is None
+        return self.note is None and self.effective is None and self.metadata is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +119,9 @@ class CsvRows:
         # Strict: a quote that is never closed would silently swallow the rest of the file.
         self._reader = csv.reader(self._lines, delimiter=form.delimiter, strict=True)
         self._form = form
-        names = self._names()
+        self._header = self._names()
         self.header = self._lines.raw()
-        self.columns = resolved(form.columns, names)
-        self._fields = len(names)
-        self._places = [
-            None if name is None else names.index(name)
-            for name in (
-                self.columns.counter,
-                self.columns.change,
-                self.columns.note,
-                self.columns.effective,
-            )
-        ]
+        self.columns = resolved(form.columns, self._header)
 
     def __iter__(self) -> Iterator[Row | BadRow]:
         while True:
@@ -165,19 +156,10 @@ class CsvRows:
     def _row(self, fields: Sequence[str]) -> Row:
         raw = self._lines.raw()
         _check_decoded(raw, self._form)
-        if len(fields) != self._fields:
-            raise BrokenRow(f"the row has {len(fields)} fields, the header {self._fields}")
-        counter, change, note, effective = (
-            None if place is None else fields[place] for place in self._places
-        )
-        return Row(
-            line=self._lines.first,
-            counter=_counter(None if counter is None else text_of(counter), self._form),
-            change=_amount(change),
-            note=_note(None if note is None else text_of(note)),
-            effective=_effective(effective),
-            raw=raw,
-        )
+        if len(fields) != len(self._header):
+            raise BrokenRow(f"the row has {len(fields)} fields, the header {len(self._header)}")
+        found = dict(zip(self._header, fields, strict=True))
+        return _row(self._lines.first, raw, found, self.columns, self._form, text_of)
 
     def _bad(self, rule: str) -> BadRow:
         return BadRow(self._lines.first, _shortened(rule), self._lines.raw())
@@ -193,7 +175,7 @@ class JsonRows:
         self._form = form
         choice = form.columns
         self.columns = _all_of(choice)
-        self._unseen = set(choice.required().values())
+        self._unseen = {name for _, name in choice.required()}
 
     def __iter__(self) -> Iterator[Row | BadRow]:
         for number, raw in enumerate(self._lines, start=1):
@@ -216,14 +198,7 @@ class JsonRows:
         for column in (columns.counter, columns.change):
             if column not in found:
                 raise BrokenRow(f"the object has no {column!r}; it has: {listed(tuple(found))}")
-        return Row(
-            line=number,
-            counter=_counter(found[columns.counter], self._form),
-            change=_amount(found[columns.change]),
-            note=_note(found.get(columns.note) if columns.note else None),
-            effective=_effective(found.get(columns.effective) if columns.effective else None),
-            raw=raw,
-        )
+        return _row(number, raw, found, columns, self._form, lambda value: value)
 
 
 def _all_of(choice: ColumnChoice) -> Columns:
@@ -233,10 +208,37 @@ def _all_of(choice: ColumnChoice) -> Columns:
         change=choice.change or "change",
         note=("note" if choice.note is None else choice.note) or None,
         effective=("effective" if choice.effective is None else choice.effective) or None,
+        metadata=choice.named() or ("metadata" if choice.metadata is None else None),
     )
 
 
-def _object(raw: str) -> dict[str, Any]:
+def _row(
+    line: int,
+    raw: str,
+    found: Mapping[str, Any],
+    columns: Columns,
+    form: Form,
+    text: Callable[[Any], Any],
+) -> Row:
+    """Return a row of the values found by column; `text` is what a value of text stands for."""
+
+    def value(column: str | None) -> Any:
+        return None if column is None else text(found.get(column))
+
+    note, metadata = _note(value(columns.note)), _metadata(value, columns.metadata)
+    _check_together(note, metadata)
+    return Row(
+        line=line,
+        counter=_counter(value(columns.counter), form),
+        change=_amount(found[columns.change]),
+        note=note,
+        effective=_effective(found.get(columns.effective) if columns.effective else None),
+        raw=raw,
+        metadata=metadata,
+    )
+
+
+def _object(raw: str, what: str = "the line") -> dict[str, Any]:
     try:
         found = json.loads(
             raw,
@@ -246,11 +248,11 @@ def _object(raw: str) -> dict[str, Any]:
             object_pairs_hook=_each_once,
         )
     except json.JSONDecodeError as error:
-        raise BrokenRow(f"the line is not JSON: {error.msg} at character {error.colno}") from None
+        raise BrokenRow(f"{what} is not JSON: {error.msg} at character {error.colno}") from None
     except RecursionError:
-        raise BrokenRow("the line is not a row: it is nested too deeply") from None
+        raise BrokenRow(f"{what} is not a row: it is nested too deeply") from None
     if not isinstance(found, dict):
-        raise BrokenRow(f"the line is JSON, but not an object: {_quoted(raw.strip())}")
+        raise BrokenRow(f"{what} is JSON, but not an object: {_quoted(raw.strip())}")
     return found
 
 
@@ -320,6 +322,30 @@ def _note(value: object) -> str | None:
             f"note {_quoted(value)} has {size:,} bytes: a note has up to {NOTE_BYTES_MAX:,}"
         )
     return value
+
+
+def _metadata(
+    value: Callable[[str | None], Any], column: str | tuple[str, ...] | None
+) -> dict[str, str] | None:
+    if isinstance(column, tuple):
+        texts = {name: value(name) for name in column}
+        given: object = {name: text for name, text in texts.items() if text not in (None, "")}
+    else:
+        given = value(column)
+        if isinstance(given, str) and given:
+            given = _object(given, "metadata")
+    return None if given in (None, "", {}) else checked_metadata(given)
+
+
+def _check_together(note: str | None, metadata: Mapping[str, str] | None) -> None:
+    """Refuse a note that leaves an item no room for its metadata."""
+    if note is None or metadata is None:
+        return
+    texts = (note, *metadata, *metadata.values())
+    if (size := sum(len(text.encode()) for text in texts)) > NOTE_BYTES_MAX:
+        raise BrokenRow(
+            f"note {_quoted(note)} and metadata have {size:,} bytes: up to {NOTE_BYTES_MAX:,}"
+        )
 
 
 def _effective(value: object) -> date | None:

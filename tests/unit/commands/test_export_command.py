@@ -1,7 +1,6 @@
 """What `ledger export` writes, `ledger import` takes."""
 
 import io
-import json
 from decimal import Decimal
 
 import pytest
@@ -41,16 +40,26 @@ async def test_the_longest_notes_come_back(
     assert sorted(str(entry_of(item).note) for item in entries_of(table)) == sorted(longest)
 
 
-async def test_metadata_is_exported_and_no_import_stumbles_over_it() -> None:
-    """In JSON Lines, where an entry has some; an import takes change and note alone."""
+NAMED: tuple[dict[str, str] | None, ...] = (
+    {"order": "17", "channel": "web"},
+    {"=1;+2": "'\n@SUM", '"': "é, \x01", "empty": ""},
+    {f"n{number}": "x" * 99 for number in range(20)},
+    None,
+)
+
+
+@pytest.mark.parametrize(("writer", "form"), [(_Csv, Format.CSV), (_JsonLines, Format.JSONL)])
+async def test_metadata_comes_back(writer: type[_Csv] | type[_JsonLines], form: Format) -> None:
+    """What callers named of entries is exported and imported unchanged."""
     file = io.StringIO(newline="")
-    made = _JsonLines(file)
-    made.take(Entry("c", "id-1", Decimal(5), "us-east-1", "n", metadata={"order": "17"}))
-    made.take(Entry("c", "id-2", Decimal(7), "us-east-1"))
+    made = writer(file)
+    for number, metadata in enumerate(NAMED):
+        made.take(Entry("c", f"id-{number}", Decimal(number), "us-east-1", metadata=metadata))
     made.end()
-    lines = [json.loads(line) for line in file.getvalue().splitlines()]
-    assert [line.get("metadata") for line in lines] == [{"order": "17"}, None]
     table = MemoryTable()
-    report = await imported(file.getvalue(), FateStore(table), form=Form(format=Format.JSONL))
-    assert (report.rows, report.rows_bad) == (2, 0)
-    assert sorted(entry_of(item).change for item in entries_of(table)) == [5, 7]
+
+    report = await imported(file.getvalue(), FateStore(table), form=Form(format=form))
+
+    assert (report.rows, report.rows_bad) == (len(NAMED), 0)
+    entries = sorted(map(entry_of, entries_of(table)), key=lambda entry: entry.change)
+    assert tuple(entry.metadata for entry in entries) == NAMED

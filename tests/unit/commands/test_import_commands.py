@@ -353,3 +353,14 @@ def test_a_row_of_a_book_is_refused_before_anything_is_written(
     assert said.startswith("line 302: 'book/shop' is a book, by a pattern of `books`")
     desk.run(desk.file("others.csv", f"counter,change\n{plain}"))
     assert len(entries_of(desk.table)) == 300
+
+
+def test_columns_become_metadata(desk: Desk) -> None:
+    """Columns named are kept with a change; an empty name leaves out the usual column."""
+    content = "counter,change,order,channel,metadata\na,1,17,web,x\n"
+    name = desk.file("changes.csv", content)
+    assert "line 2: metadata is not JSON" in desk.refusal(name)
+    assert desk.run(name, "--metadata", "order", "--metadata", "channel").exit_code == 0
+    assert desk.run(desk.file("others.csv", f"{content}\n"), "--metadata", "").exit_code == 0
+    found = [entry_of(item).metadata for item in entries_of(desk.table)]
+    assert sorted(found, key=str) == [None, {"channel": "web", "order": "17"}]

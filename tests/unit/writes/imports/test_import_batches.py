@@ -133,10 +133,13 @@ def test_shards_are_those_of_the_settings() -> None:
 def test_the_largest_batch_fits_a_transaction(note_bytes: int, rows: int) -> None:
     """The longest counters and notes stay under DynamoDB's 4 MB: of the longest notes, a few."""
     counter, change, note = "c" * 1024, "1." + "1" * 37, "n" * note_bytes
-    largest = Row(2, counter, Decimal(change), note, NOW.date(), f"{counter},{change},{note}\n")
+    raw = f"{counter},{change},{note}\n"
+    named = {"m" * 1024: "", "n" * 1023: "1"} if note_bytes < NOTE_BYTES_MAX else None
+    largest = Row(2, counter, Decimal(change), note, NOW.date(), raw, named)
     batch, *_ = batches([largest] * 200)
     assert len(batch.rows) == rows
-    form = Form(columns=ColumnChoice(*["c" * 1024] * 4))
+    column = "c" * 1024
+    form = Form(columns=ColumnChoice(column, column, column, column, tuple(named or ())))
     actions = transaction(
         batch.rows,
         fresh_ids(NOW, rows, seeded(3)),
@@ -194,6 +197,8 @@ def test_the_text_of_a_form_is_what_decides_the_entries() -> None:
     texts += [
         Form().text(Columns("account", "change", note="n")),
         Form().text(Columns("account", "change", effective="n")),
+        Form().text(Columns("account", "change", metadata="n")),
+        Form().text(Columns("account", "change", metadata=("n",))),
         Form().text(Columns("account", "balance")),
         Form().text(Columns("counter", "change")),
     ]

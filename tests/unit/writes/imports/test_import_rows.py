@@ -1,6 +1,7 @@
 """Lines become rows, good or bad, with the line on which an editor shows them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -84,12 +85,75 @@ def test_columns_by_options() -> None:
     assert rows.columns == Columns("account", "change", "kind", "date")
 
 
+def named(content: str, form: Form = CSV) -> list[Mapping[str, str] | None]:
+    """Return the metadata of a file in which every row is good."""
+    rows = list(read(content, form))
+    assert [row for row in rows if isinstance(row, BadRow)] == []
+    return [row.metadata for row in rows if isinstance(row, Row)]
+
+
+def test_columns_become_metadata() -> None:
+    """Each column named is kept under its name; an empty field names nothing."""
+    form = Form(columns=ColumnChoice(metadata=("order", "channel")))
+    content = "order,counter,change,channel,metadata\n17,a,1,web,x\n,a,2,shop,x\n,a,3,,x\n"
+    found = [{"order": "17", "channel": "web"}, {"channel": "shop"}, None]
+    assert named(content, form) == found
+    lines = (
+        '{"counter": "a", "change": 1, "order": "17", "channel": "web"}\n'
+        '{"counter": "a", "change": 1, "order": "", "channel": "shop", "metadata": 5}\n'
+        '{"counter": "a", "change": 1, "channel": null}\n'
+    )
+    assert named(lines, replace(form, format=Format.JSONL)) == found
+
+
+def test_a_column_of_all_metadata() -> None:
+    """As an export has it: an object of texts, or the text of one; empty if there are none."""
+    content = 'counter,change,metadata\na,1,"{""order"": ""17""}"\na,2,\na,3,{}\n'
+    assert named(content) == [{"order": "17"}, None, None]
+    lines = (
+        '{"counter": "a", "change": 1, "metadata": {"order": "17"}}\n'
+        '{"counter": "a", "change": 1, "metadata": null}\n{"counter": "a", "change": 1}\n'
+    )
+    assert named(lines, JSONL) == [{"order": "17"}, None, None]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "rule"),
+    [
+        ("5", "metadata must be 1 to 20 texts by name, got 5"),
+        ("[]", "metadata must be 1 to 20 texts by name, got []"),
+        ('{"order": 17}', "metadata must be texts by name, got 'order': 17"),
+        ('{"": "x"}', "a name of metadata must be visible characters, got ''"),
+        ('{"a": "x", "a": "y"}', "the object has 'a' more than once"),
+        (str({f"n{n}": "" for n in range(21)}).replace("'", '"'), "1 to 20 texts by name, got {"),
+        (f'{{"a": "{"x" * 2_048}"}}', "at most 2,048 bytes of names and texts, got 2,049"),
+        ('"order"', "metadata is not JSON: Expecting value at character 1"),
+    ],
+)
+def test_metadata_that_breaks_a_rule(metadata: str, rule: str) -> None:
+    """The bounds are those of every entry, named with the line."""
+    lines = (
+        f'{{"counter": "a", "change": 1}}\n{{"counter": "a", "change": 1, "metadata": {metadata}}}'
+    )
+    (found,) = bad(lines, JSONL)
+    assert (found[0], rule in found[1]) == (2, True), found
+
+
+def test_a_note_leaves_room_for_metadata() -> None:
+    """Both are kept in one item, of which DynamoDB stores 400 KB."""
+    form = Form(columns=ColumnChoice(metadata=["order"]))
+    content = f"counter,change,note,order\na,1,{'x' * (NOTE_BYTES_MAX - 6)},"
+    assert bad(f"{content}1\n", form) == []
+    ((line, rule),) = bad(f"{content}17\n", form)
+    assert (line, "and metadata have 407,553 bytes: up to 407,552" in rule) == (2, True)
+
+
 def test_a_column_can_be_left_out() -> None:
     """An empty name means that a column which is there is not taken."""
-    form = Form(columns=ColumnChoice(note=""))
-    (row,) = read("counter,change,note\na,1,secret\n", form)
+    form = Form(columns=ColumnChoice(note="", metadata=[""]))
+    (row,) = read("counter,change,note,metadata\na,1,secret,mine\n", form)
     assert isinstance(row, Row)
-    assert row.note is None
+    assert (row.note, row.metadata) == (None, None)
 
 
 def test_another_delimiter_and_encoding() -> None:
@@ -176,6 +240,8 @@ def test_a_named_column_has_to_be_there() -> None:
     """An optional column is needed once it is named: a slip of the pen would lose every note."""
     with pytest.raises(ImportRefused, match="no column 'memo' for the note"):
         read("counter,change\na,1\n", Form(columns=ColumnChoice(note="memo")))
+    with pytest.raises(ImportRefused, match="no column 'order' for the metadata"):
+        read("counter,change\na,1\n", Form(columns=ColumnChoice(metadata=["order"])))
 
 
 def test_json_lines() -> None:
@@ -251,6 +317,10 @@ def test_rules_stay_short() -> None:
         (lambda: Form(encoding="klingon"), "encoding 'klingon' is unknown"),
         (lambda: Form(encoding="hex"), "encoding 'hex' is unknown"),
         (lambda: Form(columns=ColumnChoice(note="n" * 1025)), "a name has up to 1,024"),
+        (lambda: Form(columns=ColumnChoice(metadata="order")), "must be a list of names"),
+        (lambda: Form(columns=ColumnChoice(metadata=["a", "b", "a"])), "is named twice: 'a', 'b'"),
+        (lambda: Form(columns=ColumnChoice(metadata=list(map(str, range(21))))), "1 to 20 texts"),
+        (lambda: Form(columns=ColumnChoice(metadata=["a" * 1_024, "b" * 1_024, "c"])), "got 2,049"),
     ],
 )
 def test_forms_that_break_a_rule(make: Callable[[], Form], rule: str) -> None:
