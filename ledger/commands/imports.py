@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ledger.contract.open_regions import open_table
+from ledger.contract.open_regions import OpenTable, open_table
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import AsJson, Config, new_app
@@ -276,11 +276,13 @@ async def _both_passes(
     source: ImportSource, form: Form, options: ImportOptions, settings: Settings, stop: StopSign
 ) -> int | None:
     """Check, then write; return the exit status, None if stopped before the end."""
-    surveyed = await _checked(source, form, options, stop)
-    if surveyed is None:
-        say("stopped before anything was written", err=True)
-        return None
-    report = await _written(source, surveyed, options, settings, stop)
+    services = Services.of(clock=SystemClock(), randomness=system_random())
+    async with open_table(settings, clock=services.clock, randomness=services.randomness) as table:
+        surveyed = await _checked(source, form, options, table.view.current, stop)
+        if surveyed is None:
+            say("stopped before anything was written", err=True)
+            return None
+        report = await _written(source, surveyed, options, table, services, stop)
     if options.as_json:
         print_json([report])
     else:
@@ -294,22 +296,23 @@ async def _both_passes(
 
 
 async def _checked(
-    source: ImportSource, form: Form, options: ImportOptions, stop: StopSign
+    source: ImportSource, form: Form, options: ImportOptions, settings: Settings, stop: StopSign
 ) -> Survey | None:
     """Do the first pass and report which rows are bad.
 
     Raises:
-        ImportRefused: there are bad rows, and they must not be skipped.
+        ImportRefused: there are bad rows, and they must not be skipped; or one is of a book.
     """
     with ExitStack() as stack:
         bar = stack.enter_context(checking_bar(source.size_bytes()))
         if options.rejects is None:
-            surveyed = await survey(source, form, stop=stop, on_bytes=bar.reach)
+            surveyed = await survey(source, form, settings, stop=stop, on_bytes=bar.reach)
         else:
             kept = stack.enter_context(rejects_file(options.rejects, form))
             surveyed = await survey(
                 source,
                 form,
+                settings,
                 stop=stop,
                 on_bytes=bar.reach,
                 on_header=kept.rejects.header,
@@ -329,11 +332,11 @@ async def _written(
     source: ImportSource,
     surveyed: Survey,
     options: ImportOptions,
-    settings: Settings,
+    table: OpenTable,
+    services: Services,
     stop: StopSign,
 ) -> ImportReport:
     """Do the second pass."""
-    clock, randomness = SystemClock(), system_random()
     in_table = 0
     with writing_bar(surveyed.rows) as bar:
 
@@ -343,17 +346,16 @@ async def _written(
             bar.advance(done.rows)
 
         try:
-            async with open_table(settings, clock=clock, randomness=randomness) as table:
-                home, stores = table.view.current.home, dict(table.stores)
-                importer = Importer(
-                    stores.pop(home),
-                    table.view,
-                    others=lambda: nullcontext(stores),
-                    services=Services.of(clock=clock, randomness=randomness),
-                    stop=stop,
-                    on_batch=on_batch,
-                )
-                return await importer.run(source, surveyed, after_loss=options.after_loss)
+            home, stores = table.view.current.home, dict(table.stores)
+            importer = Importer(
+                stores.pop(home),
+                table.view,
+                others=lambda: nullcontext(stores),
+                services=services,
+                stop=stop,
+                on_batch=on_batch,
+            )
+            return await importer.run(source, surveyed, after_loss=options.after_loss)
         except LedgerError as error:
             if in_table:
                 # A refusal says itself what to do.

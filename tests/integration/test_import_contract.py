@@ -12,6 +12,7 @@ from support.contracts import announce
 from ledger import ImportRefused, RegionUnreadable, Table
 from ledger.local import LocalGlobalTable
 from ledger.local.front.faults import Fault
+from ledger.session.ledger import live_settings
 from ledger.settings import Settings
 from ledger.writes.imports import Form, StopSign
 from ledger.writes.imports.source import open_source
@@ -50,7 +51,7 @@ async def begin(table: Table, changes: Path) -> None:
     """Begin an import in every region, and stop before its first batch."""
     stop = StopSign()
     with open_source(str(changes)) as source:
-        surveyed = await survey(source, Form(), stop=stop)
+        surveyed = await survey(source, Form(), live_settings(table.ledger).current, stop=stop)
         assert surveyed is not None
         stop.ask()
         report = await table.importer(stop=stop).run(source, surveyed)

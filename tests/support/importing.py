@@ -116,7 +116,7 @@ def source_of(content: bytes | str, name: str = "made.csv") -> ImportSource:
 
 async def surveyed(content: bytes | str, form: Form | None = None) -> Survey:
     """Survey a file of this content."""
-    found = await survey(source_of(content), form or Form(), stop=StopSign())
+    found = await survey(source_of(content), form or Form(), SETTINGS, stop=StopSign())
     assert found is not None
     return found
 

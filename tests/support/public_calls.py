@@ -26,6 +26,7 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.portal import Sync
+from ledger.session.ledger import live_settings
 from ledger.store.writes import Action
 from ledger.writes.imports import Importer
 from ledger.writes.imports.file_format import Form, format_of
@@ -213,7 +214,8 @@ async def import_file(made: Made, **options: Any) -> object:
 async def import_surveyed(made: Made, **options: Any) -> object:
     """Import what was surveyed."""
     with open_source(str(changes(made.folder))) as source:
-        surveyed = await survey(source, Form(format=format_of("x.csv")), stop=StopSign())
+        form, settings = Form(format=format_of("x.csv")), live_settings(made.table.ledger).current
+        surveyed = await survey(source, form, settings, stop=StopSign())
         assert surveyed is not None
         return await made.importer.run(source, surveyed, **options)
 

@@ -14,7 +14,6 @@ from ledger.core.contract import NO_HOME
 from ledger.core.entry import Item
 from ledger.core.errors import (
     ImportRefused,
-    InvalidInput,
     LedgerError,
     OutcomeUnknown,
     StoreError,
@@ -27,10 +26,10 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
-from ledger.writes.book_rules import check_not_book
 from ledger.writes.imports.batches import (
     Batch,
     Marking,
+    check_no_book,
     columns_of,
     fresh_ids,
     row_items,
@@ -64,19 +63,6 @@ class _Again:
     unknown: bool = False
     collision: bool = False
     error: StoreError | None = None
-
-
-def check_no_book(batch: Batch, settings: Settings) -> None:
-    """Refuse a batch that has a row of a book: an import makes no transfers.
-
-    Raises:
-        ImportRefused: nothing of the batch was written.
-    """
-    for row in batch.rows if settings.books else ():
-        try:
-            check_not_book(row.counter, settings)
-        except InvalidInput as error:
-            raise ImportRefused(f"line {row.line}: {error}") from None
 
 
 def check_home(store: Store, settings: Settings) -> None:

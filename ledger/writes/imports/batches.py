@@ -23,11 +23,14 @@ from datetime import datetime, timedelta
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
 from ledger.core.entry import AttributeValue, Item, Key, damaged, entry_id, entry_item
+from ledger.core.errors import ImportRefused, InvalidInput
 from ledger.core.ids import SUFFIX_BITS, EntryId
 from ledger.core.parts import GatheredParts
 from ledger.core.values import Entry
+from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.writes import Put
+from ledger.writes.book_rules import check_not_book
 from ledger.writes.imports.file_format import BATCH_BYTES_MAX, BATCH_ROWS
 from ledger.writes.imports.rows import BadRow, Row
 
@@ -106,6 +109,19 @@ def batches(records: Iterable[Row | BadRow]) -> Iterator[Batch]:
         rows = tuple(record for record in chunk if isinstance(record, Row))
         bad = tuple(record for record in chunk if isinstance(record, BadRow))
         yield Batch(number, rows, bad, _digest(chunk))
+
+
+def check_no_book(batch: Batch, settings: Settings) -> None:
+    """Refuse a batch that has a row of a book: an import makes no transfers.
+
+    Raises:
+        ImportRefused: nothing of the batch was written.
+    """
+    for row in batch.rows if settings.books else ():
+        try:
+            check_not_book(row.counter, settings)
+        except InvalidInput as error:
+            raise ImportRefused(f"line {row.line}: {error}") from None
 
 
 def _chunks(records: Iterable[Row | BadRow]) -> Iterator[Sequence[Row | BadRow]]:

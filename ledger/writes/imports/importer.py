@@ -27,7 +27,7 @@ from ledger.runtime.call_deadlines import interrupting
 from ledger.runtime.services import Services
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.writes.imports.batch_writer import BatchDone, BatchWriter, check_home, check_no_book
+from ledger.writes.imports.batch_writer import BatchDone, BatchWriter, check_home
 from ledger.writes.imports.batches import Batch
 from ledger.writes.imports.begin_marker import BeginMarker, ImportBegin
 from ledger.writes.imports.file_format import DEFAULT_ENCODING, Form, format_of
@@ -135,7 +135,8 @@ class Importer:
         check_bool("after_loss", after_loss)
         chosen = form or Form(format=format_of(str(file)))
         with open_source(str(file)) as source, interrupting(timeout, GOES_ON):
-            surveyed = await survey(source, chosen, stop=self._stop)
+            await self._settings.renew()
+            surveyed = await survey(source, chosen, self._settings.current, stop=self._stop)
             if surveyed is None:
                 return None
             if surveyed.bad and not skip_bad:
@@ -180,7 +181,6 @@ class Importer:
     ) -> ImportReport:
         await self._settings.renew()
         check_home(self._store, self._settings.current)
-        await self._check_books(source, surveyed)
         begun = await self._begin(surveyed, after_loss=after_loss)
         writer = BatchWriter(
             self._store,
@@ -198,14 +198,6 @@ class Importer:
         if run.failure is not None:
             raise run.failure
         return run.report(self._store.region, surveyed)
-
-    async def _check_books(self, source: ImportSource, surveyed: Survey) -> None:
-        """Refuse a file with a row of a book, read once more, before anything is written."""
-        if not self._settings.current.books:
-            return
-        for batch in second_pass(source, surveyed):
-            check_no_book(batch, self._settings.current)
-            await anyio.lowlevel.checkpoint()
 
     async def _begin(self, surveyed: Survey, *, after_loss: bool) -> BeginMarker:
         beginning = ImportBegin(

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import anyio.lowlevel
 
 from ledger.core.errors import ImportRefused
-from ledger.writes.imports.batches import BATCHES_MAX, DIGEST_BYTES, Batch, Marking, batches
+from ledger.settings import Settings
+from ledger.writes.imports.batches import (
+    BATCHES_MAX,
+    DIGEST_BYTES,
+    Batch,
+    Marking,
+    batches,
+    check_no_book,
+)
 from ledger.writes.imports.file_format import Form
 from ledger.writes.imports.rows import BadRow, Rows, read_rows
 from ledger.writes.imports.source import ImportSource, naming
@@ -74,6 +82,7 @@ class _Tally:
 async def survey(
     source: ImportSource,
     form: Form,
+    settings: Settings,
     *,
     stop: StopSign,
     on_header: Callable[[str], None] = lambda _header: None,
@@ -83,7 +92,7 @@ async def survey(
     """Read the whole file once and validate every row; returns None if asked to stop meanwhile.
 
     Raises:
-        ImportRefused: the file is empty, a column is missing, or no row is good.
+        ImportRefused: the file is empty, a column is missing, no row is good, or one is of a book.
     """
     content = source.hashed()
     tally = _Tally()
@@ -91,6 +100,7 @@ async def survey(
         rows = read_rows(source.lines(content, encoding=form.encoding), form)
         on_header(rows.header)
         for batch in batches(rows):
+            check_no_book(batch, settings)
             tally.add(batch)
             for bad in batch.bad:
                 on_bad(bad)

@@ -350,7 +350,7 @@ def test_a_row_of_a_book_is_refused_before_anything_is_written(
     plain = "".join(f"stock,{number}\n" for number in range(300))
     refused = desk.file("changes.csv", f"counter,change\n{plain}book/shop,0\n")
     said = desk.refusal(refused, *options)
-    assert said.startswith("line 302: 'book/shop' is a book, by a pattern of `books`")
+    assert "changes.csv: line 302: 'book/shop' is a book, by a pattern of `books`" in said
     desk.run(desk.file("others.csv", f"counter,change\n{plain}"))
     assert len(entries_of(desk.table)) == 300
 

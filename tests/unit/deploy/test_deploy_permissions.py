@@ -362,7 +362,7 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
         store = recorder.store(HOME, forgetful=forgetful)
         others: dict[str, Store] = {OTHER: recorder.store(OTHER, forgetful=forgetful)}
         with open_source(str(path)) as source:
-            surveyed = await survey(source, Form(), stop=StopSign())
+            surveyed = await survey(source, Form(), settings, stop=StopSign())
             assert surveyed is not None
             importer = Importer(store, settings, others=opening(others), services=Services.of())
             report = await importer.run(source, surveyed)

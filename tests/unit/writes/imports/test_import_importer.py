@@ -435,14 +435,14 @@ async def test_a_disk_that_fails_is_one_clear_error() -> None:
 
     broken = ImportSource("disk.csv", Failing())
     with pytest.raises(ImportRefused, match=r"disk\.csv: the file cannot be read: Input/output"):
-        await survey(broken, Form(), stop=StopSign())
+        await survey(broken, Form(), SETTINGS, stop=StopSign())
 
 
 async def test_asked_to_stop_while_checking_nothing_was_done() -> None:
     """A stop in the first pass ends it without a survey."""
     stop = StopSign()
     stop.ask()
-    assert await survey(source_of(csv_of(500)), Form(), stop=stop) is None
+    assert await survey(source_of(csv_of(500)), Form(), SETTINGS, stop=stop) is None
 
 
 def test_the_marker_partition_is_the_designs() -> None:
