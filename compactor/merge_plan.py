@@ -33,7 +33,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ledger.budgets.rights import Holder
 from ledger.budgets.spend_record import View, may_fold, spend_of
@@ -41,6 +41,7 @@ from ledger.core import amounts, books, ids, keys, periods
 from ledger.core.budget_rules import budget_in
 from ledger.core.contract import REMEMBERED_SECONDS, matches_any
 from ledger.core.entry import Item
+from ledger.core.errors import AmountOverflow
 from ledger.core.fold import ATTRIBUTES, DATED, LEGS, Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.periods import PeriodRule
@@ -57,7 +58,7 @@ ARCHIVE_IDS = 64
 ACCOUNTS_IDS = books.ACCOUNTS_BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names if it is a book's: its accounts have that room."""
 BOOK_FULL = "the book is full"
-"""Why nothing is folded if the accounts would not fit in the net: the transfers stay unmerged."""
+"""Why nothing is folded if too few transfers are left whose accounts fit in the net."""
 TOO_FEW = "too few entries"
 """Why nothing more is done if a fold would not be worth its cost."""
 TIMES_KEPT = 64
@@ -200,8 +201,9 @@ def plan_merge(
     `version` is the new net's, random, used for nothing else.
 
     Raises:
-        AmountOverflow: the sum of the entries to fold does not fit in 38 digits; or, where there
-            are too few to fold and none to delete, that of all that home shows.
+        AmountOverflow: too few entries are left to fold without those with which the sum would not
+            fit in 38 digits; or, where there are too few and none to delete, that of all that home
+            shows does not.
         DamagedItem: what an entry says of its grants cannot be read.
     """
     net = observation.net
@@ -221,23 +223,28 @@ def plan_merge(
     found, unclosed = _candidates(observation, rules, now=now, room=len(at_home))
     open_ids = sum(key in visible for key in kept)
     rule = rules.periods_of(observation.partition)
+    size = accounts_size(net)
     named_max = NAMED_MAX - (PERIODS_IDS if rule else 0)
     named_max -= ARCHIVE_IDS if rules.is_archived else 0
-    size = accounts_size(net)
     named_max -= ACCOUNTS_IDS if size or home.legs else 0
     room = min(rules.fold_max - open_ids, named_max - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
     left = ids.moment_of(found[len(candidates)]) if is_cut else None
-    oldest = candidates[0] if candidates else None
-    if not is_worthwhile(
-        settled=len(candidates), oldest=oldest, rules=rules, now=now, accounts_bytes=size
-    ):
-        candidates = ()
     waits, accounts = TOO_FEW, net.accounts if net else None
-    if candidates:
-        candidates, accounts = books.fitting(net, candidates, home.legs or {})
-        waits = TOO_FEW if candidates else BOOK_FULL
+    is_enough = partial(_are_worthwhile, rules=rules, now=now, accounts_bytes=size)
+    asked, candidates = candidates, ()
+    if is_enough(asked):
+        changes = [*zip(asked, home.changes_of(asked), strict=True)]
+        try:
+            fit, with_theirs = books.fitting(net, changes, home.legs or {}, is_enough)
+            if is_enough(fit):
+                candidates, accounts = fit, with_theirs
+            else:
+                waits = BOOK_FULL
+        except AmountOverflow:
+            if not deletes:  # they come first, and make room for entries that may come to less
+                raise
         is_cut, left = len(found) > len(candidates), _oldest_but(candidates, found)
     if not candidates and gone < rules.prune_min:
         if not deletes:
@@ -314,6 +321,15 @@ def is_worthwhile(
         return False
     least = fold_least(rules, accounts_bytes)
     return settled >= least or oldest < older_than(rules.fold_age, now=now)
+
+
+def _are_worthwhile(
+    entries: Sequence[str], *, rules: MergeRules, now: datetime, accounts_bytes: int
+) -> bool:
+    oldest = entries[0] if entries else None
+    return is_worthwhile(
+        settled=len(entries), oldest=oldest, rules=rules, now=now, accounts_bytes=accounts_bytes
+    )
 
 
 def fold_least(rules: MergeRules, accounts_bytes: int) -> int:

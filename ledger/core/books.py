@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -258,45 +258,93 @@ def accounts_of(net: NetChange | None) -> Accounts:
 
 
 def fitting(
-    net: NetChange | None, candidates: tuple[str, ...], legs: Mapping[str, Sequence[Leg]]
+    net: NetChange | None,
+    changes: Sequence[tuple[str, Decimal]],
+    legs: Mapping[str, Sequence[Leg]],
+    is_enough: Callable[[Sequence[str]], bool],
 ) -> tuple[tuple[str, ...], bytes | None]:
     """Return those of these entries that a net has room for, and its accounts with theirs.
 
-    All of them, but where the accounts of a book would not fit: then the older half, and so on; if
-    not even the oldest fits, those that open no account, so that these go on being merged. The
+    All of them, but for those with which a sum would not fit in 38 digits: such an entry waits for
+    others, as its reversal, and holds up none. Where the accounts of a book would not fit, of those
+    that open an account the older half, and so on; if there is room for none, half of the rest. The
     accounts are None if nothing was ever moved.
 
     Raises:
-        AmountOverflow: a balance does not fit in 38 digits.
+        AmountOverflow: a sum does not fit, and without it there are not enough entries.
         DamagedItem: the accounts of the net cannot be read.
     """
+    before = _NOTHING if net is None else net.change
+    try:
+        amounts.total((before, *(change for _, change in changes)))
+        return _with_room(net, tuple(key for key, _ in changes), legs)
+    except AmountOverflow:
+        fit = _addable(net, changes, legs)
+        if not is_enough(fit):
+            raise
+        return _with_room(net, fit, legs)
+
+
+def _with_room(
+    net: NetChange | None, candidates: tuple[str, ...], legs: Mapping[str, Sequence[Leg]]
+) -> tuple[tuple[str, ...], bytes | None]:
+    """Return those of these entries whose accounts fit in a net, and its accounts then."""
     before = None if net is None else net.accounts
     if before is None and not any(key in legs for key in candidates):
         return candidates, None
     kept = accounts_of(net)
-    for tried in (candidates, _opening_none(candidates, legs, kept)):
-        taken = tried
-        while taken:
-            balances = AccountSums()
-            balances.add(kept)
-            for key in taken:
-                balances.move(legs.get(key, ()))
-            accounts = packed(balances.accounts())
-            if len(accounts) <= ACCOUNTS_BYTES_MAX:
-                return taken, accounts
-            taken = taken[: len(taken) // 2]
+    opening_none, opening = _by_opening(candidates, legs, kept)
+    while taken := (*opening_none, *opening):
+        balances = AccountSums()
+        balances.add(kept)
+        for key in taken:
+            balances.move(legs.get(key, ()))
+        accounts = packed(balances.accounts())
+        if len(accounts) <= ACCOUNTS_BYTES_MAX:
+            return tuple(sorted(taken)), accounts
+        if opening:
+            opening = opening[: len(opening) // 2]
+        else:
+            opening_none = opening_none[: len(opening_none) // 2]
     return (), before
 
 
-def _opening_none(
-    sort_keys: Iterable[str], legs: Mapping[str, Sequence[Leg]], accounts: Accounts
+def _addable(
+    net: NetChange | None,
+    changes: Iterable[tuple[str, Decimal]],
+    legs: Mapping[str, Sequence[Leg]],
 ) -> tuple[str, ...]:
-    """Return the entries that name no account beside these."""
-    return tuple(
-        key
-        for key in sort_keys
-        if all(leg.account in accounts.get(leg.asset, ()) for leg in legs.get(key, ()))
-    )
+    """Return the entries with which, one after the other, each sum fits in 38 digits."""
+    own = "", ""
+    sums = {
+        (asset, account): balance
+        for asset, balances in accounts_of(net).items()
+        for account, balance in balances.items()
+    }
+    sums[own] = _NOTHING if net is None else net.change
+    found = list[str]()
+    for key, change in changes:
+        moved = {(leg.asset, leg.account): leg.amount for leg in legs.get(key, ())} | {own: change}
+        try:
+            sums |= {
+                place: amounts.total((sums.get(place, _NOTHING), amount))
+                for place, amount in moved.items()
+            }
+        except AmountOverflow:
+            continue
+        found.append(key)
+    return tuple(found)
+
+
+def _by_opening(
+    sort_keys: Iterable[str], legs: Mapping[str, Sequence[Leg]], accounts: Accounts
+) -> tuple[list[str], list[str]]:
+    """Return the entries that name no account beside these, and the others."""
+    found: tuple[list[str], list[str]] = [], []
+    for key in sort_keys:
+        known = all(leg.account in accounts.get(leg.asset, ()) for leg in legs.get(key, ()))
+        found[not known].append(key)
+    return found
 
 
 def legs_attribute(legs: Iterable[Leg]) -> Mapping[str, Any]:

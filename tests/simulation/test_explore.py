@@ -1,6 +1,8 @@
 """The model of merging: its keys, its bounds, and that it asks the production code."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 
 from compactor import merge_plan
 from ledger.core import books
+from ledger.core.values import NetChange
 
 
 def test_a_book_has_the_states_of_a_counter() -> None:
@@ -28,7 +31,13 @@ def test_a_book_has_the_states_of_a_counter() -> None:
 
 def test_a_net_that_keeps_its_old_balances_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The balances come from the net that production folds, and from what it leaves."""
-    monkeypatch.setattr(books, "fitting", lambda net, keys, _: (keys, net and net.accounts))
+
+    def fitting(
+        net: NetChange | None, changes: Sequence[tuple[str, Decimal]], *_: object
+    ) -> tuple[tuple[str, ...], bytes | None]:
+        return tuple(key for key, _ in changes), net.accounts if net else None
+
+    monkeypatch.setattr(books, "fitting", fitting)
     assert "counts a 0x" in explore(Case(entries=1, book=True)).wrong
 
 

@@ -255,13 +255,10 @@ class BookAudit:
         if any(_packed(sort_key) in net.get("merged", {"B": b""})["B"] for sort_key in left):
             return True
         kept = _unpacked(net["accounts"]["B"]) if "accounts" in net else Amounts()
-        fit = [
-            legs
-            for legs in (_legs(items[sort_key]) for sort_key in left[: self.fold_max])
-            if len(_pack(added([kept, legs]))) <= self.bytes_max
-        ]
-        is_first = _legs(items[left[0]]) in fit
-        return is_first or any(legs.keys() <= kept.keys() for legs in fit)
+        waiting = [_legs(items[sort_key]) for sort_key in left[: self.fold_max]]
+        opening_none = [legs for legs in waiting if legs.keys() <= kept.keys()]
+        first = [*opening_none, *waiting][0]
+        return len(_pack(added([kept, first]))) <= self.bytes_max
 
     def check_rest(self, tables: Tables) -> None:
         """Check what must hold once everything has arrived and been merged."""

@@ -41,7 +41,7 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.books:fitting",
+                "ledger.core.books:_with_room",
                 "balances.move(legs.get(key, ()))",
                 "balances.move(())",
             ),
@@ -55,9 +55,9 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.books:fitting",
-                "for key in taken:\n                balances",
-                "for key in legs:\n                balances",
+                "ledger.core.books:_with_room",
+                "for key in taken:\n            balances",
+                "for key in legs:\n            balances",
             ),
         ),
         first=4,
@@ -94,7 +94,7 @@ BOOK_MUTANTS = (
         24,
         (
             Edit(
-                "ledger.core.books:fitting",
+                "ledger.core.books:_with_room",
                 "packed(balances.accounts())",
                 "packed({\n"
                 "                one: {**kept.get(one, {}), **balances.accounts().get(one, {})}\n"
@@ -163,7 +163,7 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.books:fitting",
+                "ledger.core.books:_with_room",
                 "if len(accounts) <= ACCOUNTS_BYTES_MAX:",
                 "if True:",
             ),
@@ -177,9 +177,9 @@ BOOK_MUTANTS = (
         8,
         (
             Edit(
-                "ledger.core.books:fitting",
-                "taken = taken[: len(taken) // 2]",
-                "taken = ()",
+                "ledger.core.books:_with_room",
+                "opening = opening[: len(opening) // 2]",
+                "return (), before",
             ),
         ),
         worlds=has_little_room,

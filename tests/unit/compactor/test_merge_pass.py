@@ -321,19 +321,26 @@ async def test_a_net_that_vanishes_is_left_alone(region: str) -> None:
 
 
 async def test_overflow_is_left_alone() -> None:
-    """A collection whose sum has over 38 digits is reported, and the others are merged."""
+    """A change with which a sum has over 38 digits waits, and is reported; others are merged."""
     world = World()
-    huge = await world.settled(counter="huge")
+    huge = await world.settled(entries=5, counter="huge")
     for store in world.regions.replicas.values():
         for place, one in enumerate(huge[:2]):
             item = dict(store.table.partitions["huge"][str(one)])
             item["change"] = {"N": str(10**38 - 1 if place else 2)}
             store.table.set(("huge", str(one)), item)
     await world.settled(counter="small")
-    report = await world.run_once(world.instance())
-    assert report.folds == 1
+    instance = world.instance()
+    report = await world.run_once(instance)
+    assert report.folds == 2
+    assert report.late > SETTLE
+    await world.run_once(instance)  # deletes what was merged
+    await world.clock.advance(10_000)  # from `fold_age` on a fold of it alone is tried
+    report = await world.run_once(instance)
     assert "38" in report.quarantined["huge"]
-    assert world.shown(HOME, "huge").net is None
+    shown = world.shown(HOME, "huge")
+    assert shown.net is not None
+    assert (len(shown.entries), shown.net.count) == (1, 4)
 
 
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])

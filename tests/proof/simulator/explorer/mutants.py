@@ -99,7 +99,7 @@ def _one_transaction(observation: Observation, rules: MergeRules, version: str) 
     change = sum((home[key] for key in settled), net.change if net else Decimal(0))
     count = (net.count if net else 0) + len(settled)
     legs = observation.views[rules.home].legs or {}
-    _, accounts = books.fitting(net, tuple(settled), legs)
+    _, accounts = books.fitting(net, [(key, home[key]) for key in settled], legs, bool)
     fold = NetChange(change, count, (), version, "", rules.home, accounts=accounts)
     return MergePlan(tuple(settled), fold, len(settled))
 
