@@ -4,16 +4,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 from lab.bench.node import PACKAGES
 from support import needs
+from support.commands import run_command, started
 from support.serving import served
 from support.sockets import listening
 
@@ -23,8 +24,6 @@ from ledger.testing import MemoryGlobalTable
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 TOKEN = "secret"
-KEY = "01a1fcde-71d8-7a31-8b1c-5f2d9e4a6b70"
-"""A UUIDv7 of the time of the tests' clock."""
 EXAMPLES_MAX = 5
 """Requests of each operation that are drawn; those of the other phases follow from the document."""
 
@@ -120,11 +119,34 @@ async def test_any_request_is_answered_as_the_document_says(
     assert done.returncode == 0, done.stdout.decode()[-6_000:]
 
 
+def recent_key() -> str:
+    """Return a UUIDv7 of now."""
+    millis = f"{int(time.time() * 1000):012x}"
+    return f"{millis[:8]}-{millis[8:]}-7a31-8b1c-5f2d9e4a6b70"
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, str]]:
+    """Run `ledger serve` on a local table with books and credits; yield its URL and a token."""
+    terms = ("index=*", "budgets=key/*=credits:on", "books=book/*")
+    up = ("local", "up", "--no-table", "--regions", "us-east-1", "--write-config", "regions.yaml")
+    made = ("create", "test", "--scope", "read", "--scope", "write", "--scope", "admin")
+    with ExitStack() as stack:
+        stack.enter_context(started(folder, ["ledger", *up], "Ctrl-C stops it"))
+        sets = [word for term in terms for word in ("--set", term)]
+        created = run_command("ledger", "table", "create", *sets, folder=folder)
+        assert created.status == 0, created.errors
+        token = run_command("ledger", "token", *made, folder=folder).out.strip()
+        serve = ["ledger", "serve", "--tokens", "tokens.json", "--port", "0"]
+        line = stack.enter_context(started(folder, serve, "is served at"))
+        yield line.split()[-1], token
+
+
 @pytest.mark.tools("typescript")
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_generated_client_compiles_and_works(tmp_path: Path) -> None:
-    """TypeScript, strict, by openapi-typescript and openapi-fetch; run by Node."""
+    """TypeScript, strict, by openapi-typescript and openapi-fetch; Node runs it on a service."""
     modules = (PACKAGES / "node_modules").resolve()
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "package.json").write_text('{"type": "module"}')
@@ -136,19 +158,19 @@ async def test_a_generated_client_compiles_and_works(tmp_path: Path) -> None:
         assert done.returncode == 0, output
         return done.stdout.decode()
 
-    async with running() as url:
-        async with httpx.AsyncClient(base_url=url) as http:
-            (tmp_path / "openapi.json").write_bytes((await http.get("/openapi.json")).content)
-        generator = modules / "openapi-typescript" / "bin" / "cli.js"
-        await run(str(generator), "openapi.json", "--output", "schema.ts")
-        compiler = modules / "typescript" / "bin" / "tsc"
-        options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
-        await run(str(compiler), *options, "main.ts")
-        seen = json.loads(await run("main.js", url, TOKEN, KEY))
+    (tmp_path / "openapi.json").write_text(json.dumps(await document()))
+    generator = modules / "openapi-typescript" / "bin" / "cli.js"
+    await run(str(generator), "openapi.json", "--output", "schema.ts")
+    compiler = modules / "typescript" / "bin" / "tsc"
+    options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
+    await run(str(compiler), *options, "main.ts")
+    with serving(tmp_path) as (url, token):
+        seen = json.loads(await run("main.js", url, token, recent_key()))
+    paid = {"EUR": {"cash": "-12.5", "customer/alice": "12.5"}}
     assert seen == {
         "record 12.50": [201, "12.5", "from TypeScript"],
         "record 12.5": [200, "12.5", "from TypeScript"],
-        "record 13": [409, "/problems/key-conflict"],
+        "record 13": [409, "/problems/key-conflict", "not_applied", False],
         "total": "12.5",
         "totals": [["12.5"], []],
         "many": [[201, None], [400, "/problems/invalid-counter"]],
@@ -157,4 +179,12 @@ async def test_a_generated_client_compiles_and_works(tmp_path: Path) -> None:
         "budget": ["5", "5"],
         "spend 4": [201, "-4", 1],
         "spend 2": [409, "/problems/budget-exceeded"],
+        "credit": [201, "3", 200, "3"],
+        "transfer": [201, "0", [["cash", "-12.5"], ["customer/alice", "12.5"]], {"order": "17"}],
+        "balances": [paid, {"EUR": {"customer/alice": "12.5"}}, 1],
+        "unbalanced": [
+            400,
+            "/problems/unbalanced",
+            "the legs of a transfer must sum to 0 in each asset, got 1 in EUR",
+        ],
     }

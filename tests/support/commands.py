@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -76,6 +77,26 @@ def run_command(
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@contextmanager
+def started(folder: Path, words: list[str], until: str) -> Iterator[str]:
+    """Run a command until it has said something; yield that line; end it afterwards."""
+    with subprocess.Popen(
+        command_line(*words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment(folder),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield next(line for line in process.stdout if until in line)
+        finally:
+            # `ledger local` ends the processes that it has; of the others none needs to drain.
+            process.send_signal(signal.SIGTERM if "local" in words else signal.SIGKILL)
+            process.communicate()
 
 
 def run_command_here(

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import httpx
 import pytest
-from support.commands import command_line, environment, run_command
+from support.commands import command_line, environment, run_command, started
 
 from ledger.http import service
 
@@ -96,26 +96,6 @@ def page_lines() -> list[list[str]]:
     _, _, section = PAGE.read_text(encoding="utf-8").partition("## Run it as in production")
     block = section.partition("```sh\n")[2].partition("```")[0]
     return [shlex.split(line) for line in block.splitlines()]
-
-
-@contextmanager
-def started(folder: Path, words: list[str], until: str) -> Iterator[str]:
-    """Run a line of the page until it has said something; yield that line; end it afterwards."""
-    with subprocess.Popen(
-        command_line(*words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=folder,
-        env=environment(folder),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield next(line for line in process.stdout if until in line)
-        finally:
-            # `ledger local` ends the processes that it has; of the others none needs to drain.
-            process.send_signal(signal.SIGTERM if "local" in words else signal.SIGKILL)
-            process.communicate()
 
 
 @pytest.mark.slow

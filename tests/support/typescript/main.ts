@@ -22,7 +22,8 @@ async function record(change: string, key: string): Promise<void> {
     seen[`record ${change}`] = [response.status, entry.change, entry.note];
   } else {
     const problem: components["schemas"]["Problem"] = error;
-    seen[`record ${change}`] = [response.status, problem.type];
+    const { type, outcome, retryable } = problem;
+    seen[`record ${change}`] = [response.status, type, outcome, retryable];
   }
 }
 
@@ -76,5 +77,55 @@ async function spend(amount: string): Promise<void> {
 
 await spend("4");
 await spend("2");
+
+const credit = { params: { ...limited, header: { "Idempotency-Key": key } } };
+const given = await client.POST("/v1/budgets/{counter}/credits", {
+  ...credit,
+  body: { amount: "3" },
+});
+const again = await client.POST("/v1/budgets/{counter}/credits", {
+  ...credit,
+  body: { amount: "3.0" },
+});
+seen["credit"] = [
+  given.response.status,
+  given.data?.change,
+  again.response.status,
+  again.data?.change,
+];
+
+const book = { path: { book: "book/größe 42" } };
+
+async function transfer(to: string, key: string) {
+  return client.POST("/v1/books/{book}/transfers", {
+    params: { ...book, header: { "Idempotency-Key": key } },
+    body: {
+      legs: [
+        { account: "customer/alice", asset: "EUR", amount: to },
+        { account: "cash", asset: "EUR", amount: "-12.50" },
+      ],
+      metadata: { order: "17" },
+    },
+  });
+}
+
+const moved = await transfer("12.50", key);
+const legs: components["schemas"]["Leg"][] = moved.data?.legs ?? [];
+seen["transfer"] = [
+  moved.response.status,
+  moved.data?.change,
+  legs.map((leg) => [leg.account, leg.amount]),
+  moved.data?.metadata,
+];
+await transfer("12.5", key);
+const all = await client.GET("/v1/books/{book}/balances", {
+  params: { ...book, query: { max_age: 0 } },
+});
+const one = await client.GET("/v1/books/{book}/balances", {
+  params: { ...book, query: { prefix: "customer/", max_age: 0 } },
+});
+seen["balances"] = [all.data?.assets, one.data?.assets, all.data?.transfers];
+const wrong = await transfer("13.50", key);
+seen["unbalanced"] = [wrong.response.status, wrong.error?.type, wrong.error?.detail];
 
 console.log(JSON.stringify(seen));
