@@ -9,6 +9,9 @@ ROOT = Path(__file__).parents[2]
 BEFORE_PARTS = "9143bb43b28639bfb71d82b3d27f563c8c880b06"
 """No change shares an item with another: combined calls become one entry of their sum."""
 
+BEFORE_BOOKS = "b78bf5d4bb3ae3a14143f8275ad863f2937a5f91"
+"""It knows tables of format 1 alone: no books, no metadata, and no credits."""
+
 
 def is_there(commit: str) -> bool:
     """Return whether this clone has a commit; a shallow one has the latest alone."""
