@@ -8,7 +8,7 @@ net. See `book_plan` for what is moved, `book_audit` for what must hold.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -52,6 +52,7 @@ from proof.simulator.forger import is_signed
 from proof.simulator.losses import is_lossy
 from proof.simulator.randomness import stream
 from proof.simulator.refusals import READ_REFUSALS, REFUSALS
+from proof.simulator.retries import Alive, Calling, written_again
 from proof.simulator.supervisor import Supervisor
 
 READS, READS_A_NET = 16, 2
@@ -59,7 +60,7 @@ READ_SECONDS = 60.0
 AT_SHARE, HISTORY_SHARE, STEADY_SHARE = 0.25, 0.25, 0.2
 AT_SECONDS = 6000.0
 REVERSED_SHARE, REVERSALS = 0.4, 3
-RETRIES_MAX, RETRY_SECONDS, LIST_REPEATS_MAX = 3, 200.0, 2
+LIST_REPEATS_MAX = 2
 APART_SECONDS = (300.0, 2500.0)
 OLD_SECONDS = 10_000.0
 FORGED_ENTRIES, FORGERIES, FORGED_READS = 4, 4, 6
@@ -67,7 +68,6 @@ FORGED_AMOUNT = 10**6
 _HALF = 0.5
 
 
-Alive = Callable[[str], Awaitable[App]]
 Call = Callable[[Ledger], Awaitable[Sequence[Entry]]]
 
 
@@ -84,7 +84,7 @@ class Bookkeepers:
         correctors: Correctors,
         *,
         alive: Alive,
-        calling: Callable[[App], AbstractContextManager[None]],
+        calling: Calling,
         too_late: Callable[[App, LedgerError], None],
     ) -> None:
         self._supervisor, self._correctors = supervisor, correctors
@@ -283,32 +283,22 @@ class Bookkeepers:
         return True
 
     async def _retry(self, error: OutcomeUnknown, app: App) -> None:
-        """Write the same transfers again, in any region, until their outcome is known."""
-        wakes_at = app.process.local
-        for _ in range(self._random.randrange(RETRIES_MAX + 1)):
-            await anyio.sleep(self._random.random() * RETRY_SECONDS)
-            app = await self._alive(self._random.choice(self._scenario.regions))
-            try:
-                with self._calling(app):
-                    written = await app.ledger.retry(error.entries, together=error.together)
-            except (RetryHorizonPassed, ArchiveError) as late:
-                self._is_too_late(app, late)
-                return
-            except KeyConflict:
-                return  # of twins
-            except InvalidEntry:
-                if self._world.time() < wakes_at:
-                    continue
-                if not self._scenario.clocks_off:
-                    raise
-                return
-            except OutcomeUnknown as again:
-                error = again
-            except REFUSALS:
-                continue
-            else:
-                self._audit.confirmed(app.ledger.region, written)
-                return
+        try:
+            done = await written_again(
+                error,
+                app,
+                self._supervisor,
+                random=self._random,
+                region=lambda _: self._random.choice(self._scenario.regions),
+                alive=self._alive,
+                calling=self._calling,
+                too_late=self._is_too_late,
+            )
+        except KeyConflict:
+            return  # of twins
+        if done is not None:
+            app, _, written = done
+            self._audit.confirmed(app.ledger.region, written)
 
     def _is_too_late(self, app: App, error: LedgerError) -> None:
         self._too_late(app, error)

@@ -62,6 +62,7 @@ from proof.simulator.planned import Operation, Outage, SteadyRead
 from proof.simulator.process import Process
 from proof.simulator.randomness import stream
 from proof.simulator.refusals import READ_REFUSALS, REFUSALS
+from proof.simulator.retries import written_again
 from proof.simulator.signers import Signers
 from proof.simulator.spenders import Spenders
 from proof.simulator.store import SimStore
@@ -70,8 +71,6 @@ from proof.simulator.supervisor import REGISTRY, Supervisor
 from proof.simulator.takeover import Takeover
 from proof.simulator.terms import Freeze
 
-RETRIES_MAX = 3
-RETRY_PAUSE_SECONDS_MAX = 200.0
 FILE_SECONDS_MAX = 100.0
 HISTORY_SHARE = 0.3
 """Of reads, those that read the counter's history, too."""
@@ -464,35 +463,19 @@ class Workload:
             self.auditor.refused(_numbered([error.entry]))
 
     async def _retry(self, error: OutcomeUnknown, app: App) -> None:
-        """Write the same entries again, in any region, until their outcome is known.
-
-        The timeout of a call ends it though its process sleeps on: until that would wake, its ids
-        are ahead of the clocks of the others, which may refuse them.
-        """
-        wakes_at = app.process.local
-        for _ in range(self._random.randrange(RETRIES_MAX + 1)):
-            await anyio.sleep(self._random.random() * RETRY_PAUSE_SECONDS_MAX)
-            region = self._random.choice((app.ledger.region, *self.scenario.regions))
-            app = await self._alive(region)
-            try:
-                with self._calling(app):
-                    written = await app.ledger.retry(error.entries, together=error.together)
-            except (RetryHorizonPassed, ArchiveError) as late:
-                self._too_late(app, late)
-                return
-            except InvalidEntry:
-                if self.world.loop.time() < wakes_at:
-                    continue
-                if not self.scenario.clocks_off:
-                    raise
-                return
-            except OutcomeUnknown as again:
-                error = again
-            except REFUSALS:
-                continue
-            else:
-                self._confirm(app, _numbered(error.entries), written)
-                return
+        done = await written_again(
+            error,
+            app,
+            self._supervisor,
+            random=self._random,
+            region=lambda last: self._random.choice((last.ledger.region, *self.scenario.regions)),
+            alive=self._alive,
+            calling=self._calling,
+            too_late=self._too_late,
+        )
+        if done is not None:
+            app, error, written = done
+            self._confirm(app, _numbered(error.entries), written)
 
     async def _foreign(self, operation: Operation, app: App) -> None:
         """Write a change once, as another tool would: under a sort key of its own form."""
