@@ -27,9 +27,6 @@ from ledger.writes.hint_writer import HintWriter
 from ledger.writes.past_horizon import PastHorizon
 from ledger.writes.writer import Writer
 
-WAIT_SECONDS = 0.25
-"""How often a call that waits looks whether its credit is taken in."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRequest:
@@ -123,7 +120,7 @@ class Creditor:
             left = min(until - self._clock.monotonic(), end - anyio.current_time())
             if left <= 0:
                 break
-            await self._clock.sleep(min(WAIT_SECONDS, left))
+            await self._holdings.wait(keeper.budget, left)
         return Credited(entry, is_spendable)
 
     async def give_back(self, original: Entry) -> GivingBack | None:

@@ -28,9 +28,12 @@ from ledger.budgets.rights import GrantName
 from ledger.budgets.rights_fetcher import RightsFetcher
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
-from ledger.runtime.call_deadlines import not_sent
+from ledger.runtime.call_deadlines import LATE_AT_ONCE, not_sent
+from ledger.runtime.tasks import Turns, call_soon
 
 TEND_SECONDS = 1.0
+WAIT_SECONDS = 0.25
+"""How often a call that may wait looks again, for rights or for what it credited."""
 CONFIRM_SECONDS = 60.0
 """How often an announced step of a limit is looked after."""
 CLOSE_SECONDS = 5.0
@@ -67,6 +70,7 @@ class Holdings:
         """Of the items of budgets that keepers here would race for."""
         self._light: set[LightHold] = set()
         self._is_tending = False
+        self._wakes = Turns(call_soon, LATE_AT_ONCE)
 
     def at_hand(self, name: str, counter: str) -> AtHand | None:
         """Return the grant of this name, for entries of a counter, if it is at hand here."""
@@ -148,6 +152,15 @@ class Holdings:
         budget = through.windows[0].budget
         pattern = self._settings.current.terms.budget_pattern_of(budget) or ""
         self._metrics.budget_spent_over(self._region, pattern, float(amount))
+
+    async def wait(self, budget: str, seconds: float) -> None:
+        """Wait a moment, for so many seconds at most, before a call looks at a budget again.
+
+        Of very many calls a few go on in each round of the event loop, those of each budget in
+        turn: once a round has been long, the moments of all end in the next one.
+        """
+        await self._clock.sleep(min(WAIT_SECONDS, seconds))
+        await self._wakes.turn(budget)
 
     def _tend_later(self) -> None:
         if not self._is_tending and not self.is_closed:  # else the compactor does

@@ -43,8 +43,6 @@ from ledger.writes.writer import Writer
 
 RENEWALS_MAX = 100
 """How often one spend renews a grant that others then use up before it."""
-WAIT_SECONDS = 0.25
-"""How often a spend that may wait asks again for rights."""
 RECENT_MAX = 10_000
 """Ids of spends with keys that are remembered, so that their repeats take nothing."""
 
@@ -289,7 +287,7 @@ class Spender:
         """Wait a moment for rights; return whether they may be asked for again."""
         if (left := until - self._clock.monotonic()) <= 0:
             return False
-        await bounded(end, self._clock.sleep(min(WAIT_SECONDS, left)), not_sent)
+        await bounded(end, self._holdings.wait(asked.budgets[0], left), not_sent)
         return asked.goes_on()
 
     async def _renewed(self, keeper: GrantKeeper, sought: _Sought) -> Refused | None:

@@ -62,6 +62,11 @@ def is_cancelled() -> bool:
     return anyio.current_effective_deadline() <= anyio.current_time()
 
 
+def call_soon(call: Callable[[], None]) -> None:
+    """Call in the next round of the loop that runs."""
+    asyncio.get_running_loop().call_soon(call)
+
+
 class Turns:
     """What waits for its turn, of which so much begins in a round of the event loop.
 

@@ -1,6 +1,5 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -22,7 +21,7 @@ from ledger.http.wire.schemas import EntryModel
 from ledger.http.wire.values import Fields
 from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.clock import Clock
-from ledger.runtime.tasks import Turns
+from ledger.runtime.tasks import Turns, call_soon
 from ledger.session.ledger import Ledger
 
 GRANT_NOW = "ledger_grant_now"
@@ -75,13 +74,13 @@ class Context:
     """Whether an answer cannot go on: streams of events end after one look."""
     checking: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a body is checked: one in each round of the event loop."""
-    changes: Turns = field(default_factory=lambda: Turns(_call_soon, CHANGES_AT_ONCE))
+    changes: Turns = field(default_factory=lambda: Turns(call_soon, CHANGES_AT_ONCE))
     """In which changes of requests with many are made."""
-    looks: Turns = field(default_factory=lambda: Turns(_call_soon, LOOKS_AT_ONCE))
+    looks: Turns = field(default_factory=lambda: Turns(call_soon, LOOKS_AT_ONCE))
     """In which streams look at totals, and tell of them, and spends are refused."""
-    pages: Turns = field(default_factory=lambda: Turns(_call_soon, PAGES_AT_ONCE))
+    pages: Turns = field(default_factory=lambda: Turns(call_soon, PAGES_AT_ONCE))
     """In which pages are rendered."""
-    ends: Turns = field(default_factory=lambda: Turns(_call_soon, LATE_AT_ONCE))
+    ends: Turns = field(default_factory=lambda: Turns(call_soon, LATE_AT_ONCE))
     """In which waits, and reads, end whose time is over."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
@@ -206,10 +205,6 @@ def shown_to(
     if not is_still_allowed(request, "read", entry.counter):
         entry = replace(entry, note=note, effective=effective, legs=(), metadata=None)
     return EntryModel.fields_of(entry)
-
-
-def _call_soon(call: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(call)
 
 
 def _grant_now(request: Request) -> TokenGrant | None:

@@ -1,5 +1,7 @@
 """Budgets of programs: what is granted, refused, repeated, and what comes back."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,14 +17,14 @@ from support.budgets import whole
 from support.decimals import strictly
 
 from ledger import Table
-from ledger.budgets.budget import Hold
+from ledger.budgets.budget import Budgets, Hold
 from ledger.budgets.hold_calls import expiry_of
+from ledger.budgets.holdings import WAIT_SECONDS
 from ledger.budgets.limit_windows import BudgetLimit, LimitStep, limit_item
 from ledger.budgets.rights import Holder, Rights, key_of, rights_item, rights_of
 from ledger.budgets.rights_items import read_budget, read_rights
 from ledger.budgets.rights_plan import send
 from ledger.budgets.spend_request import BUDGETS_MAX, NOTE_BYTES_MAX, Granted, Refused
-from ledger.budgets.spender import WAIT_SECONDS
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.errors import (
@@ -38,6 +40,7 @@ from ledger.core.errors import (
 )
 from ledger.core.ids import EPOCH
 from ledger.core.values import Entry
+from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.session.ledger import budget_parts
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get, Page, Query
@@ -859,6 +862,26 @@ async def test_a_spend_waits_for_no_longer_than_it_may() -> None:
             assert len(refused) == 1
             await world.clock.advance(1)
         assert isinstance(refused[0], Refused)
+
+
+async def test_of_spends_that_wait_a_few_look_again_in_each_round() -> None:
+    """All may have waited since one moment: thousands at once would hold up all others."""
+    async with opened(10) as (world, east, _west):
+        looks, turn = Counter[int](), 0
+
+        def goes_on() -> bool:
+            looks[turn] += 1
+            return True
+
+        budgets = Budgets(["key/42"], partial(budget_parts, east.ledger), goes_on=goes_on)
+        spends = [asyncio.create_task(budgets.spend(11, wait=2)) for _ in range(5 * LATE_AT_ONCE)]
+        clock = asyncio.create_task(world.clock.advance(3))
+        while not all(one.done() for one in (*spends, clock)):
+            await asyncio.sleep(0)
+            turn += 1
+        assert looks.total() >= len(spends)
+        assert max(looks.values()) <= LATE_AT_ONCE
+        assert {spend.result() for spend in spends} != {None}
 
 
 async def test_the_grant_of_a_window_is_closed_when_that_has_ended() -> None:
