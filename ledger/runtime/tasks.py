@@ -113,6 +113,17 @@ class Turns:
             self._call_soon(self._go_on)
 
 
+@contextmanager
+def until_in_turn(end: float, turns: Turns) -> Iterator[None]:
+    """Go on behind the block in its turn once a time of the event loop has come."""
+    with anyio.CancelScope() as scope:
+        timer = asyncio.get_running_loop().call_at(end, turns.enter, None, scope.cancel)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
 def _begin(begun: "asyncio.Future[None]") -> None:
     if not begun.done():  # its caller may have gone
         begun.set_result(None)

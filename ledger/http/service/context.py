@@ -1,6 +1,6 @@
 """What every request shares: the ledger, the clock, and whether this instance goes on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal, cast
@@ -21,7 +21,7 @@ from ledger.http.wire.schemas import EntryModel
 from ledger.http.wire.values import Fields
 from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.clock import Clock
-from ledger.runtime.tasks import Turns, call_soon
+from ledger.runtime.tasks import Turns, call_soon, until_in_turn
 from ledger.session.ledger import Ledger
 
 GRANT_NOW = "ledger_grant_now"
@@ -113,8 +113,8 @@ class Context:
         await self._leaving.wait()
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until the instance leaves."""
-        with anyio.move_on_after(seconds):
+        """Wait so long, or until the instance leaves; of many a few go on in each round."""
+        with until_in_turn(self.time() + seconds, self.ends):
             await self._leaving.wait()
 
     def time(self) -> float:

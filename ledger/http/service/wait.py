@@ -4,13 +4,11 @@ One end covers all that a request does, the renewal of the contract included: ea
 what the parts before have left.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TypeVar
 
-import anyio
 from fastapi import Request
 from starlette.responses import Response
 
@@ -26,6 +24,7 @@ from ledger.http.service.context import (
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
 from ledger.runtime.call_deadlines import deadline_of, left_until, not_read, not_sent
+from ledger.runtime.tasks import until_in_turn
 from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
@@ -173,11 +172,6 @@ async def read_within(request: Request, seconds: float, read: Awaitable[Result])
         ReadTooSlow: it is not.
         And as the read.
     """
-    ends, loop = context_of(request).ends, asyncio.get_running_loop()
-    with anyio.CancelScope() as scope:
-        timer = loop.call_at(deadline_of(seconds), ends.enter, None, scope.cancel)
-        try:
-            return await read
-        finally:
-            timer.cancel()
+    with until_in_turn(deadline_of(seconds), context_of(request).ends):
+        return await read
     raise not_read()

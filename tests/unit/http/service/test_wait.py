@@ -183,20 +183,24 @@ async def _beside(
     return sorted(answers, key=lambda one: len(one[0].content), reverse=True)
 
 
-async def test_of_reads_that_end_together_a_few_end_in_each_round() -> None:
-    """Each tells its caller: the ends of thousands in one round would hold up all others."""
+@pytest.mark.parametrize("kind", ["read", "pause"])
+async def test_of_waits_that_end_together_a_few_end_in_each_round(kind: str) -> None:
+    """Each tells its caller, or looks again: thousands in one round would hold up all others."""
     ended, turn = Counter[int](), 0
     async with served() as service:
         app = SimpleNamespace(state=SimpleNamespace(context=service.context))
         request = Request({"type": "http", "app": app})
 
-        async def read() -> None:
-            with pytest.raises(ReadTooSlow):
-                await read_within(request, 0.05, anyio.sleep_forever())
+        async def wait() -> None:
+            if kind == "pause":
+                await service.context.pause(0.05)
+            else:
+                with pytest.raises(ReadTooSlow):
+                    await read_within(request, 0.05, anyio.sleep_forever())
             ended[turn] += 1
 
-        reads = [asyncio.create_task(read()) for _ in range(5 * LATE_AT_ONCE)]
-        while not all(one.done() for one in reads):
+        waits = [asyncio.create_task(wait()) for _ in range(5 * LATE_AT_ONCE)]
+        while not all(one.done() for one in waits):
             await asyncio.sleep(0)
             turn += 1
     assert sum(ended.values()) == 5 * LATE_AT_ONCE
