@@ -37,6 +37,9 @@ from ledger.session.descriptions import Descriptions
 from ledger.store.port import Store
 from ledger.store.reads import Query
 
+PAGE_ITEMS_MAX = 1_000
+"""Of one partition, read at a time: a megabyte would be thousands, which take long to parse, and as
+long to let go where many reads end together."""
 SPARE_ITEMS = 16
 """Read of each partition beyond its share of a limit, because shares vary a little."""
 
@@ -53,11 +56,13 @@ async def read_index(
         StoreError: DynamoDB could not do it.
     """
     first, last = bounds(prefix, after)
-    page_items = None if limit is None else limit // len(INDEX_PARTITIONS) + SPARE_ITEMS
+    wanted = PAGE_ITEMS_MAX if limit is None else limit // len(INDEX_PARTITIONS) + SPARE_ITEMS
     streams = [
         _partition(
             store,
-            Query(name, consistent=False, first=first, last=last, limit=page_items),
+            Query(
+                name, consistent=False, first=first, last=last, limit=min(wanted, PAGE_ITEMS_MAX)
+            ),
             prefix=prefix,
             after=after,
         )
@@ -271,7 +276,7 @@ class SessionListings(CallGuard):
             async for listed in read_index(parts.store, checked, after=behind, limit=limit):
                 page.append(listed)
                 if len(page) == most:
-                    await anyio.lowlevel.checkpoint()  # a megabyte of the index is thousands
+                    await anyio.lowlevel.checkpoint()  # a page of the index has many times as many
                     yield await self._read(page, exact=exact)
                     page = []
             yield await self._read(page, exact=exact)

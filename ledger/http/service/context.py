@@ -79,9 +79,9 @@ class Context:
     looks: Turns = field(default_factory=lambda: Turns(call_soon, LOOKS_AT_ONCE))
     """In which streams look at totals, and tell of them, and spends are refused."""
     pages: Turns = field(default_factory=lambda: Turns(call_soon, PAGES_AT_ONCE))
-    """In which pages are rendered."""
+    """In which pages are rendered, and reads of them end whose time is over."""
     ends: Turns = field(default_factory=lambda: Turns(call_soon, LATE_AT_ONCE))
-    """In which waits, and reads, end whose time is over."""
+    """In which waits end whose time is over."""
     _leaving: anyio.Event = field(default_factory=anyio.Event)
     _slots: dict[tuple[Kind, str | None], Slots] = field(default_factory=dict)
 

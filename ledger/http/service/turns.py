@@ -14,11 +14,12 @@ No clock, no randomness, no I/O.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from ledger.core.errors import LedgerError
 from ledger.runtime.call_deadlines import NEVER, not_sent
 from ledger.runtime.tasks import CallSoon, Turns
 
@@ -42,23 +43,25 @@ class Slots:
         self._waiting: dict[asyncio.Future[None], float] = {}
 
     @asynccontextmanager
-    async def until(self, end: float = NEVER) -> AsyncIterator[None]:
+    async def until(
+        self, end: float = NEVER, late: Callable[[], LedgerError] = not_sent
+    ) -> AsyncIterator[None]:
         """Hold a slot, which is waited for until a time of the event loop.
 
         Raises:
-            NotSent: it has come.
+            LedgerError: `late`: it has come.
         """
-        await self.enter(end)
+        await self.enter(end, late)
         try:
             yield
         finally:
             self.leave()
 
-    async def enter(self, end: float) -> None:
+    async def enter(self, end: float, late: Callable[[], LedgerError] = not_sent) -> None:
         """Take a slot, which `leave` gives back; wait for one until a time of the event loop.
 
         Raises:
-            NotSent: it has come.
+            LedgerError: `late`: it has come.
         """
         if self._free > len(self._waiting):
             self._free -= 1
@@ -68,7 +71,7 @@ class Slots:
         self._waiting[waiter] = end
         timer = None
         if end != NEVER:
-            timer = loop.call_at(end, self._turns.enter, None, partial(_end, waiter))
+            timer = loop.call_at(end, self._turns.enter, None, partial(_end, waiter, late))
         try:
             await waiter
         except asyncio.CancelledError:
@@ -101,9 +104,9 @@ class Slots:
                 return
 
 
-def _end(waiter: "asyncio.Future[None]") -> None:
+def _end(waiter: "asyncio.Future[None]", late: Callable[[], LedgerError]) -> None:
     if not waiter.done():
-        waiter.set_exception(not_sent())
+        waiter.set_exception(late())
 
 
 @dataclass(frozen=True, slots=True)

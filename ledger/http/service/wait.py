@@ -23,8 +23,8 @@ from ledger.http.service.context import (
 )
 from ledger.http.service.request_models import WAIT_SECONDS_MAX, wait_of
 from ledger.reads.reader import read_seconds
-from ledger.runtime.call_deadlines import deadline_of, left_until, not_read, not_sent
-from ledger.runtime.tasks import until_in_turn
+from ledger.runtime.call_deadlines import NEVER, deadline_of, left_until, not_read, not_sent
+from ledger.runtime.tasks import Turns, until_in_turn
 from ledger.session.ledger import live_settings
 
 FLEET_SECONDS_MAX = 30.0
@@ -121,13 +121,15 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
 
 
 @asynccontextmanager
-async def page_slot(request: Request) -> AsyncIterator[None]:
+async def page_slot(request: Request, end: float = NEVER) -> AsyncIterator[None]:
     """Wait until fewer pages are read, for the caller and in all.
 
     Raises:
         Refused: the caller may do nothing any more.
+        ReadTooSlow: the end has come.
     """
-    async with slots_of(request, "page").until(), context_of(request).slots_for("page").until():
+    of_caller, of_all = slots_of(request, "page"), context_of(request).slots_for("page")
+    async with of_caller.until(end, not_read), of_all.until(end, not_read):
         yield
 
 
@@ -137,19 +139,17 @@ async def read_page(
     """Return what is read within so many seconds once fewer pages are read for the caller.
 
     A page is whatever reads more than one total or budget: many at once would hold up all others.
-    It is returned when it is its caller's turn to render one, which the caller does at once.
+    So would their ends: each lets megabytes go. The read has no end of its own, therefore. It is
+    returned when it is its caller's turn to render one, which the caller does at once.
 
     Raises:
         Refused: the caller may do nothing any more.
         ReadTooSlow: it is not read in time.
         And as the read.
     """
-
-    async def read_in_turn() -> Result:
-        async with page_slot(request):
-            return await read()
-
-    found = await read_within(request, seconds, read_in_turn())
+    end = deadline_of(seconds)
+    async with page_slot(request, end):
+        found = await read_until(end, read(), context_of(request).pages)
     await page_turn(request)
     return found
 
@@ -163,15 +163,15 @@ async def page_turn(request: Request) -> None:
     await context_of(request).pages.turn(granted(request).name)
 
 
-async def read_within(request: Request, seconds: float, read: Awaitable[Result]) -> Result:
-    """Return what is read within so many seconds, whatever parts it has.
+async def read_until(end: float, read: Awaitable[Result], ends: Turns) -> Result:
+    """Return what is read until a time of the event loop, whatever parts it has.
 
-    Of very many reads that end together a few end in each round of the event loop.
+    Of very many reads that end together a few end in each round: `ends` says how many.
 
     Raises:
         ReadTooSlow: it is not.
         And as the read.
     """
-    with until_in_turn(deadline_of(seconds), context_of(request).ends):
+    with until_in_turn(end, ends):
         return await read
     raise not_read()

@@ -17,7 +17,7 @@ from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.core.index import TOP_MAX, IndexState, Listed, attributes_of, index_key
 from ledger.runtime.metrics import Metrics
 from ledger.session.ledger import Ledger
-from ledger.session.listings import PAGE_COUNTERS
+from ledger.session.listings import PAGE_COUNTERS, PAGE_ITEMS_MAX
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
 from ledger.store.wrappers.forwarder import ForwardingStore
@@ -62,6 +62,19 @@ class Counted(ForwardingStore):
 def ledger_over(store: Any, **overrides: Any) -> Ledger:
     """Return a ledger of a table whose index is of all counters."""
     return make_ledger(store, **{"index": ("*",), **overrides})
+
+
+class Asked(ForwardingStore):
+    """A store that notes how many items each query asks for."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.limits = set[int | None]()
+
+    async def query(self, query: Query) -> Page:
+        """Read a page."""
+        self.limits.add(query.limit)
+        return await super().query(query)
 
 
 async def names(ledger: Ledger, prefix: str = "", **options: Any) -> list[str]:
@@ -298,3 +311,12 @@ async def test_a_page_of_a_list_does_not_read_the_whole() -> None:
     units, items, _ = await units_of_listing(10_000, limit=50)
     assert items < 200
     assert units <= 4
+
+
+async def test_a_page_of_the_index_has_few_items() -> None:
+    """Whatever is asked for: a megabyte of them would hold up all others."""
+    store = Asked(store_of({f"c{number}": number for number in range(10)}))
+    async with ledger_over(store) as ledger:
+        await ledger.top("", 3)
+        assert len(await names(ledger, limit=100_000)) == 10
+        assert store.limits == {PAGE_ITEMS_MAX}

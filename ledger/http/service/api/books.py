@@ -66,7 +66,6 @@ async def balances(request: Request, asked: Annotated[BalancesQuery, Query()]) -
     name = counter_in(request.path_params["book"])
     context = allow(request, "read", name)
     _check_names(*asked.account, asked.prefix)
-    wait = for_total(request)
     read = partial(
         Book(name, context.ledger).balances,
         asked.account or None,
@@ -74,9 +73,8 @@ async def balances(request: Request, asked: Annotated[BalancesQuery, Query()]) -
         at=bound("at", asked.at),
         max_age=asked.max_age,
         steady=asked.steady,
-        timeout=wait,
     )
-    found = await read_page(request, wait, read)
+    found = await read_page(request, for_total(request), read)
     assets = await _assets(request, found)
     return answer(BalancesModel.fields_of(replace(found, assets={})) | {"assets": assets})
 

@@ -211,14 +211,15 @@ async def states_of_many(request: Request, asked: Annotated[BudgetsQuery, Query(
     A counter without a limit is among the problems, by its id, as is one that cannot be read.
     """
     context = allow(request, "read", *asked.id)
-    seconds = for_total(request)
-    read = partial(_shown, context, asked=asked, seconds=seconds)
+    read = partial(_shown, context, asked=asked)
     reads = partial(read_each, asked.id, read, of_one=_OF_ONE_BUDGET)
-    found, errors = await read_page(request, seconds, reads)
+    found, errors = await read_page(request, for_total(request), reads)
     return answer({"budgets": list(found.values()), "problems": problems(errors)})
 
 
-async def _shown(context: Context, counter: str, *, asked: BudgetQuery, seconds: float) -> Fields:
+async def _shown(
+    context: Context, counter: str, *, asked: BudgetQuery, seconds: float | None = None
+) -> Fields:
     budget = Budget(counter, partial(budget_parts, context.ledger))
     return BudgetModel.fields_of(await budget.state(at=asked.time, timeout=seconds))
 

@@ -12,10 +12,11 @@ from ledger.http.service.body_values import moment
 from ledger.http.service.context import allow, context_of, may_look
 from ledger.http.service.openapi import returns
 from ledger.http.service.query_models import FeedQuery
-from ledger.http.service.wait import for_total, page_slot, preferred, read_within
+from ledger.http.service.wait import for_total, page_slot, preferred, read_until
 from ledger.http.wire.schemas import FeedModel
 from ledger.reads.feed.page import FeedPage
 from ledger.reads.feed.reader import wait_for_page
+from ledger.runtime.call_deadlines import deadline_of
 
 SHARE_FOR_WAITING = 0.9
 """The part of a request's time for which an entry may be waited for."""
@@ -52,7 +53,7 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
         time=context.time,
         is_over=lambda: context.is_leaving,
     )
-    found = await read_within(request, within, page)
+    found = await read_until(deadline_of(within), page, context.ends)
     allow(request, "read", *named)
     return answer(FeedModel.fields_of(found))
 

@@ -58,19 +58,15 @@ async def totals(request: Request, asked: Annotated[TotalsQuery, Query()]) -> Re
     among the problems, by its id. With `steady` all are returned, or an error.
     """
     context = allow(request, "read", *asked.id)
-    wait = for_total(request)
 
     async def read() -> tuple[dict[str, Total], dict[str, LedgerError]]:
         if asked.steady:
-            steady = context.ledger.totals(
-                asked.id, max_age=asked.max_age, steady=True, timeout=wait
-            )
-            return await steady, {}
+            return await context.ledger.totals(asked.id, max_age=asked.max_age, steady=True), {}
         return await readable_totals(
-            context.ledger, asked.id, clock=context.clock, max_age=asked.max_age, wait=wait
+            context.ledger, asked.id, clock=context.clock, max_age=asked.max_age
         )
 
-    found, errors = await read_page(request, wait, read)
+    found, errors = await read_page(request, for_total(request), read)
     return answer(
         {
             "totals": [_total(context, one) for one in found.values()],
@@ -123,7 +119,6 @@ async def periods(request: Request, asked: Annotated[PeriodsQuery, Query()]) -> 
         since=bound("since", asked.since),
         until=bound("until", asked.until),
         effective=asked.effective,
-        timeout=for_pages(request),
     )
     found = await read_page(request, for_pages(request), read)
     return answer(PeriodsModel.fields_of(found))
@@ -164,7 +159,6 @@ async def top(request: Request, asked: Annotated[TopQuery, Query()]) -> Response
         asked.n,
         smallest=asked.smallest,
         exact=asked.exact,
-        timeout=for_pages(request),
     )
     found = await read_page(request, for_pages(request), read)
     shown = list[orjson.Fragment]()

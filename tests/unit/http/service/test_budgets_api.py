@@ -365,7 +365,7 @@ async def test_what_a_request_asks_for_reaches_the_library(
     assert (answer.status_code, answer.json()["detail"]) == (409, "it was called")
     [given] = seen
     assert {name: given[name] for name in passed} == passed
-    assert 0 < given["timeout"] <= 7
+    assert 0 < (given["timeout"] or 7) <= 7  # a page ends from outside (`test_wait`)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from support.silent import SilentStore
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.ids import sort_key, suffix_of
-from ledger.http.service.wait import FLEET_SECONDS_MAX, read_within
+from ledger.http.service.access.tokens import TokenGrant
+from ledger.http.service.context import GRANT_NOW, PAGES_AT_ONCE, UNDER_WAY_IN_ALL
+from ledger.http.service.wait import FLEET_SECONDS_MAX, read_page, read_until
 from ledger.reads.reader import READ_SECONDS_MIN
 from ledger.runtime.call_deadlines import LATE_AT_ONCE
 from ledger.runtime.services import Services
@@ -188,15 +190,14 @@ async def test_of_waits_that_end_together_a_few_end_in_each_round(kind: str) -> 
     """Each tells its caller, or looks again: thousands in one round would hold up all others."""
     ended, turn = Counter[int](), 0
     async with served() as service:
-        app = SimpleNamespace(state=SimpleNamespace(context=service.context))
-        request = Request({"type": "http", "app": app})
+        context = service.context
 
         async def wait() -> None:
             if kind == "pause":
-                await service.context.pause(0.05)
+                await context.pause(0.05)
             else:
                 with pytest.raises(ReadTooSlow):
-                    await read_within(request, 0.05, anyio.sleep_forever())
+                    await read_until(context.time() + 0.05, anyio.sleep_forever(), context.ends)
             ended[turn] += 1
 
         waits = [asyncio.create_task(wait()) for _ in range(5 * LATE_AT_ONCE)]
@@ -205,6 +206,38 @@ async def test_of_waits_that_end_together_a_few_end_in_each_round(kind: str) -> 
             turn += 1
     assert sum(ended.values()) == 5 * LATE_AT_ONCE
     assert max(ended.values()) <= LATE_AT_ONCE
+
+
+async def test_of_pages_that_end_together_a_few_end_in_each_round() -> None:
+    """Each lets go of megabytes; those that wait for their turn to be read end apart from them."""
+    begun, ended, turn = 0, Counter[int](), 0
+
+    async def read() -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended[turn] += 1
+
+    async with served() as service:
+        app = SimpleNamespace(state=SimpleNamespace(context=service.context))
+
+        async def ask(caller: int) -> None:
+            scope = {
+                "type": "http",
+                "app": app,
+                GRANT_NOW: lambda: TokenGrant(f"c{caller}", frozenset()),
+            }
+            with pytest.raises(ReadTooSlow):
+                await read_page(Request(scope), 0.05, read)
+
+        asks = [asyncio.create_task(ask(number % 12)) for number in range(48)]
+        while not all(one.done() for one in asks):
+            await asyncio.sleep(0)
+            turn += 1
+    assert begun == UNDER_WAY_IN_ALL["page"] == ended.total()
+    assert max(ended.values()) <= PAGES_AT_ONCE
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/v1/counters/stock/periods?by=hour", "/v1/fleet"])

@@ -1,14 +1,17 @@
 """The lean transport: what goes through it, with which credentials, and what it does with them."""
 
+import asyncio
 import json
 import shlex
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
+from aiobotocore.credentials import AioCredentials
 from anyio.lowlevel import checkpoint
 from support.ledgers import HOME, make_settings
 from support.scripted import Scripted, done, drip, hang, ok, scripted
@@ -19,8 +22,13 @@ from ledger.store.conditions import Absent
 from ledger.store.connections import CONNECTIONS_MAX, open_store, open_transport
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.reads import Query
-from ledger.store.transports.lean import OPERATIONS
+from ledger.store.transports import lean
+from ledger.store.transports.lean import LARGE_AT_ONCE, OPERATIONS
+from ledger.store.transports.lean_connection import HttpAnswer
+from ledger.store.transports.lean_json import LARGE_BYTES
 from ledger.store.transports.lean_pool import open_http
+from ledger.store.transports.lean_routes import Route, RoutePlace, Routes
+from ledger.store.transports.lean_signing import Signer
 from ledger.store.writes import Applied, Put, Unknown
 from ledger.testing.clock import ManualClock
 
@@ -85,6 +93,59 @@ async def test_redirect_is_not_followed(lean_wire: Wire) -> None:
     lean_wire.server.play(elsewhere, done())
     assert isinstance(await lean_wire.store.write(PUTS[0]), Unknown)
     assert len(lean_wire.server.requests) == 1
+
+
+class AtOnce:
+    """A server of which all answers come in one round, each of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._answer = HttpAnswer(200, {}, bytes(size))
+
+    def head(self, _headers: object) -> bytes:
+        """Return nothing: nobody reads it."""
+        return b""
+
+    async def post(self, _head: bytes, _body: bytes) -> HttpAnswer:
+        """Return the answer."""
+        await checkpoint()
+        return self._answer
+
+
+@pytest.mark.parametrize(("size", "at_once"), [(LARGE_BYTES - 1, 20), (LARGE_BYTES, LARGE_AT_ONCE)])
+async def test_of_large_answers_a_few_are_read_in_each_round(
+    monkeypatch: pytest.MonkeyPatch, size: int, at_once: int
+) -> None:
+    """One takes milliseconds: dozens that come together would hold up all others."""
+    reads, turn = Counter[int](), 0
+
+    def read(_answer: object, _name: str) -> Any:
+        reads[turn] += 1
+        return {"ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1}, "Items": [], "Count": 0}
+
+    monkeypatch.setattr(lean, "read_answer", read)
+    http, place = cast("Any", AtOnce(size)), RoutePlace("http://db.test", HOME)
+
+    async def find() -> RoutePlace:
+        return place
+
+    async def make(_place: RoutePlace) -> Route:
+        return Route(http, Signer(url=place.url, region=HOME))
+
+    transport = lean.LeanTransport(
+        Routes(find, make),
+        credentials=AioCredentials("example", "example"),
+        user_agent="test",
+        now=ManualClock().now,
+        otherwise=cast("Any", None),
+    )
+    await transport.send("query", {"TableName": "t"})  # the route is known from now on
+    reads.clear()
+    sends = [asyncio.create_task(transport.send("query", {"TableName": "t"})) for _ in range(20)]
+    while not all(one.done() for one in sends):
+        await asyncio.sleep(0)
+        turn += 1
+    assert reads.total() == len(sends)
+    assert max(reads.values()) == at_once
 
 
 # Connections
