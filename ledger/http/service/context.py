@@ -35,6 +35,8 @@ REQUEST = "ledger_request"
 """Where it leaves the request's id, which log and answer have."""
 IS_FULL = "ledger_is_full"
 """Where a connection leaves, in the `state` of a scope, that too many requests are under way."""
+ARRIVED = "ledger_arrived"
+"""Where it leaves there when the request had come, of what has come of it, by the loop's time."""
 Kind = Literal["change", "spend", "list", "page"]
 """Of requests that are bounded for each caller: single changes, those that may wait for rights,
 lists of changes, and pages."""

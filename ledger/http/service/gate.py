@@ -33,6 +33,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,7 +48,7 @@ from ledger.http.service.answers import (
     unavailable,
 )
 from ledger.http.service.compression import Compressed, takes_gzip
-from ledger.http.service.context import GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
+from ledger.http.service.context import ARRIVED, GRANT_NOW, IS_FULL, LOOK, REQUEST, RESULTS, Context
 from ledger.http.service.heads import check_headers, check_query
 from ledger.http.service.options import BODY_OF_ONE_MAX, ServiceOptions
 from ledger.http.service.request_models import wait_of
@@ -131,6 +132,7 @@ class Gate:
         method = "GET" if passage.is_head else passage.method
         path = scope["raw_path"].decode("latin-1")
         scope = {**scope, REQUEST: passage.id, "path": path, "method": method}
+        scope.setdefault("state", {}).setdefault(ARRIVED, anyio.current_time())
         request_id.set(passage.id)
         try:
             grant = self._admitted(scope, passage)

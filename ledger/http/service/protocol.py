@@ -46,7 +46,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
-from ledger.http.service.context import IS_FULL
+from ledger.http.service.context import ARRIVED, IS_FULL
 from ledger.http.service.gate import OPEN_PATHS
 from ledger.http.service.heads import head_of
 from ledger.http.service.request_sizes import RequestSizes
@@ -98,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._handshake: asyncio.Task[None] | None = None
         self._tls: TlsTurns | None = None
         self._late_at = self._stalled_at = inf
+        self._came_at = 0.0
         self._is_open = self._is_resting = self._is_deaf = self._is_due = self._has_ended = False
         self._sizes, self._dropped = RequestSizes(), 0
         self._is_stopping = False
@@ -217,6 +218,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._is_resting = False
             self._wait(HEAD_SECONDS_MAX)
         self._held += data
+        now = self.loop.time() if self._tls is None else self._tls.came_at
+        self._came_at = max(self._came_at, now)
         if not self._is_due:
             self._is_due = True
             self._enter_parsing()
@@ -362,10 +365,12 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._sizes.end()
         self._late_at = inf
+        self.scope["state"][ARRIVED] = self._came_at
         super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
+        cycle.scope["state"][ARRIVED] = self._came_at
         is_probe = cycle.scope["path"] in OPEN_PATHS
         turns = self._turns.probes if is_probe else self._turns.requests
         turns.enter(self._connections.address_of(self), partial(self._begin, cycle, app))
@@ -409,6 +414,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request, wait for one, or end the connection."""
         answered, is_last = self._answered, not self.pipeline
+        self._came_at = self.loop.time()  # what came behind it is under way from now on
         super().on_response_complete()  # which begins the next one
         if self.transport.is_closing():
             self._wait(STALL_SECONDS_MAX)

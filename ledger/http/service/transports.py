@@ -150,6 +150,7 @@ class TlsTurns(asyncio.Protocol):
         self._transport, self._layer, self._enter = transport, layer, enter
         self._encrypted: asyncio.Transport | None = None
         self._came = b""
+        self.came_at = 0.0
         self._dropped = 0
         self._is_due = False
         self._hello = hello
@@ -172,6 +173,7 @@ class TlsTurns(asyncio.Protocol):
             self._transport.abort()
         elif data:
             self._came += data
+            self.came_at = asyncio.get_running_loop().time()
             self._transport.pause_reading()
             self.go_on()
 

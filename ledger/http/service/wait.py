@@ -1,7 +1,8 @@
 """How long a request may take: what its caller prefers, else what the service promises.
 
-One end covers all that a request does, the renewal of the contract included: each part may take
-what the parts before have left.
+Its time begins when it has come: its turn, and its slot, are waited for within it. One end covers
+all that a request does, the renewal of the contract included: each part may take what the parts
+before have left.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,11 +10,13 @@ from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TypeVar
 
+import anyio
 from fastapi import Request
 from starlette.responses import Response
 
 from ledger.http.service.access.tokens import Scope
 from ledger.http.service.context import (
+    ARRIVED,
     UNDER_WAY_IN_ALL,
     Kind,
     allow,
@@ -36,63 +39,78 @@ Result = TypeVar("Result")
 
 
 def preferred(request: Request) -> float | None:
-    """Return the seconds that `Prefer: wait` gives a request, if it does.
+    """Return what is left of the seconds that `Prefer: wait` gives a request, if it does.
 
     Raises:
         InvalidInput: it is no whole number of 1 to 60.
     """
-    return wait_of(request.headers.getlist("prefer"))
+    wait = wait_of(request.headers.getlist("prefer"))
+    return None if wait is None else _end(request, wait) - anyio.current_time()
+
+
+def _end(request: Request, seconds: float) -> float:
+    """Return when the time of a request ends that prefers none, by a time of the event loop.
+
+    It begins once the request has come, not when its turn has: a caller waits from there on.
+    """
+    wait = wait_of(request.headers.getlist("prefer"))
+    arrived: float = request.scope["state"][ARRIVED]
+    return arrived + (seconds if wait is None else wait)
 
 
 def for_total(request: Request) -> float:
-    """Return how long a request for totals may take.
+    """Return how long a request for totals may still take.
 
     Raises:
         InvalidInput: as `preferred`.
+        ReadTooSlow: nothing is left.
     """
-    wait = preferred(request)
-    return read_seconds(live_settings(context_of(request).ledger).current) if wait is None else wait
+    settings = live_settings(context_of(request).ledger).current
+    return left_until(_end(request, read_seconds(settings)), not_read)
 
 
 def for_pages(request: Request) -> float:
-    """Return how long a request may take that reads one page after the other.
+    """Return how long a request may still take that reads one page after the other.
 
     Raises:
         InvalidInput: as `preferred`.
+        ReadTooSlow: nothing is left.
     """
-    wait = preferred(request)
-    return WAIT_SECONDS_MAX if wait is None else wait
+    return left_until(_end(request, WAIT_SECONDS_MAX), not_read)
 
 
 def for_change(request: Request) -> float:
-    """Return how long a request may take that changes something; in its slot, what is left of it.
+    """Return how long a request that changes something may still take.
 
     Raises:
         InvalidInput: as `preferred`.
         NotSent: nothing is left.
     """
+    return left_until(_end_of_change(request), not_sent)
+
+
+def _end_of_change(request: Request) -> float:
     if (end := request.scope.get(_END)) is not None:
-        return left_until(end, not_sent)
-    wait = preferred(request)
+        return float(end)
     deadline = live_settings(context_of(request).ledger).current.write_deadline
-    return (deadline or WAIT_SECONDS_MAX) if wait is None else wait
+    return _end(request, deadline or WAIT_SECONDS_MAX)
 
 
 def for_fleet(request: Request) -> float:
-    """Return how long a request about the fleet may take.
+    """Return how long a request about the fleet may still take.
 
     Raises:
         InvalidInput: as `preferred`.
+        ReadTooSlow: nothing is left.
     """
-    wait = preferred(request)
-    return FLEET_SECONDS_MAX if wait is None else wait
+    return left_until(_end(request, FLEET_SECONDS_MAX), not_read)
 
 
 def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
     """Return what lets an endpoint change something once fewer requests of its caller do.
 
-    They wait within their time, which begins when their body has come; a list, which may be long,
-    is not taken before. The endpoint raises besides:
+    They wait within their time, which begins when their body has come; of a list, which may be long
+    and is not taken before, when its head has. The endpoint raises besides:
 
     Raises:
         Refused: of no caller with that scope.
@@ -106,7 +124,7 @@ def one_of_few(kind: Kind, scope: Scope) -> Callable[[Endpoint], Endpoint]:
             context = allow(request, scope)
             if kind != "list":
                 await request.body()
-            end = deadline_of(for_change(request))
+            end = _end_of_change(request)
             async with slots_of(request, kind).until(end):
                 await request.body()
                 request.scope[_END] = end

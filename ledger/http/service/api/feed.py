@@ -43,7 +43,7 @@ async def feed(request: Request, asked: Annotated[FeedQuery, Query()]) -> Respon
     context = allow(request, "read", *named)
     since = None if asked.since is None else moment("since", asked.since)
     wait = preferred(request)
-    within = asked.wait + for_total(request) if wait is None else wait
+    within = for_total(request) + (asked.wait if wait is None else 0.0)
     page = wait_for_page(
         partial(_page, request, asked, since),
         asked.after,

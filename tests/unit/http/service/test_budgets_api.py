@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from proof.simulator.loop import run
 from support.serving import AWAY, HOME, Served, served
 
 from ledger.budgets.budget import Budget, Budgets, Hold
@@ -266,7 +267,7 @@ async def test_the_state_says_where_the_amount_is() -> None:
     ("wait", "prefer", "waited"),
     [(None, None, 0), (5, None, 5), (None, 10, 9), (5, 10, 5), (60, 10, 9), (0, 10, 0)],
 )
-async def test_rights_are_waited_for_within_the_requests_time(
+def test_rights_are_waited_for_within_the_requests_time(
     wait: float | None,
     prefer: int | None,
     waited: float,
@@ -280,13 +281,16 @@ async def test_rights_are_waited_for_within_the_requests_time(
         seen.append(asked.wait)
         return Refused("key/42", Decimal(2), Decimal(1), Decimal(0))
 
-    async with spending() as service:
-        monkeypatch.setattr(budget_parts(service.ledger).spender, "spend", refuse)
-        body = {"amount": "2"} | ({} if wait is None else {"wait": wait})
-        headers = {} if prefer is None else {"Prefer": f"wait={prefer}"}
-        for path, more in ((SPENDS, {}), (HOLDS, {"expires": 60})):
-            answer = await service.post(path, {**body, **more}, **headers)
-            assert (answer.status_code, seen.pop()) == (409, waited)
+    async def main() -> None:
+        async with spending() as service:
+            monkeypatch.setattr(budget_parts(service.ledger).spender, "spend", refuse)
+            body = {"amount": "2"} | ({} if wait is None else {"wait": wait})
+            headers = {} if prefer is None else {"Prefer": f"wait={prefer}"}
+            for path, more in ((SPENDS, {}), (HOLDS, {"expires": 60})):
+                answer = await service.post(path, {**body, **more}, **headers)
+                assert (answer.status_code, seen.pop()) == (409, waited)
+
+    run(main)
 
 
 AT = "2026-11-21T06:50:00+00:00"

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from support.serving import served
 from uvicorn.server import ServerState
 
+from ledger.http.service.context import ARRIVED
 from ledger.http.service.heads import PATH_BYTES_MAX
 from ledger.http.service.protocol import SHORT_BYTES, BoundedProtocol
 from ledger.http.service.request_sizes import PIECE_BYTES
@@ -955,6 +956,33 @@ async def test_what_came_in_time_is_not_late_while_it_waits_for_its_turn() -> No
     rounds.pop(0)()
     await settled()
     assert caller.wire.statuses == [200]
+
+
+async def test_a_request_has_come_with_its_last_byte_not_when_it_is_its_turn() -> None:
+    """One behind another comes with the end of the other's answer."""
+    came, clock, rounds = list[float](), [10.0], list[Callable[[], None]]()
+
+    async def answers(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        came.append(scope["state"][ARRIVED])
+        clock[0] += 1
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    turns = stopped(rounds)
+    for _ in range(BEGUN_AT_ONCE):
+        turns.requests.enter(None, lambda: None)  # somebody else's turns
+    caller = Caller(answers, turns=turns)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(caller.protocol.loop, "time", lambda: clock[0])
+        await caller.send(WHOLE[:-2])
+        clock[0] = 12.0
+        await caller.send(WHOLE[-2:] + WHOLE)
+        clock[0] = 15.0
+        while rounds:
+            rounds.pop(0)()
+            await settled()
+    assert caller.wire.statuses == [200, 200]
+    assert came == [12.0, 16.0]
 
 
 async def test_of_callers_who_leave_together_a_few_requests_end_in_each_round() -> None:
