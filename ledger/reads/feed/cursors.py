@@ -50,7 +50,9 @@ MARGIN_SECONDS = 3600
 """Of that, for clocks and for listings that are late."""
 TEXT_MAX = 60_000
 """Characters of a cursor: some 1,000 shards."""
-BYTES_MAX = 1_000_000
+BYTES_MAX = 200_000
+PIECES_MAX = 5_000
+"""Of the JSON that it unpacks to: a kilobyte can stand for so many lists that they take 100 ms."""
 STREAM_MAX = 200
 """Characters of a stream's name."""
 NUMBER_MAX = 10**40 - 1
@@ -202,6 +204,8 @@ def _unpacked(text: str) -> Cursor:
     bare = text[len(_FORM) :]
     padded = bare + "=" * (-len(bare) % 4)
     unpacked, _ = inflated(urlsafe_b64decode(padded.encode("ascii")), bytes_max=BYTES_MAX)
+    if sum(map(unpacked.count, (b",", b"[", b"{"))) > PIECES_MAX:
+        raise ValueError("more shards than a stream has")
     stream, looked, since, positions, prefix, names = json.loads(unpacked)
     if not isinstance(positions, dict) or not all(
         type(number) is int and _LOWEST <= number <= NUMBER_MAX

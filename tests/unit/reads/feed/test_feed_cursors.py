@@ -11,9 +11,11 @@ from support.ledgers import seeded
 
 from ledger.core.errors import FeedBehind, InvalidInput
 from ledger.reads.feed.cursors import (
+    BYTES_MAX,
     EMPTY,
     END,
     LEFT,
+    PIECES_MAX,
     START,
     Cursor,
     begun,
@@ -156,12 +158,29 @@ def test_a_cursor_goes_into_a_url_and_back(positions: dict[str, int]) -> None:
         *[packed(["s", 0, 0, {}, *asked]) for asked in ((), ("",), (None, ""), ("", 1))],
         *[packed(["s", 0, 0, {}, *asked]) for asked in (("\ud800", ""), ("", "\udfff"))],
         packed(["s", 0, 0, {"\ud800": 1}, "", ""]),
+        packed(["s", 0, 0, dict.fromkeys(map(str, range(PIECES_MAX)), 1), "", ""]),
     ],
 )
 def test_other_texts_are_refused(text: str) -> None:
     """With one line."""
     with pytest.raises(InvalidInput, match="must be the cursor of a page of the feed"):
         of_text(text)
+
+
+@pytest.mark.parametrize("bomb", ["[]", "{}", "1"])
+def test_what_a_kilobyte_stands_for_is_not_parsed(
+    monkeypatch: pytest.MonkeyPatch, bomb: str
+) -> None:
+    """As many lists as fit would take 100 ms; a cursor of 1,000 shards is taken."""
+    number = 49 * 10**19
+    names = (f"shardId-{place:020}-{place:08x}" for place in range(1_000))
+    longest = to_text(Cursor("s", positions=dict.fromkeys(names, number)))
+    assert len(of_text(longest).positions) == 1_000
+    monkeypatch.setattr("ledger.reads.feed.cursors.json.loads", pytest.fail)
+    text = "[" + ",".join([bomb] * (BYTES_MAX // 4)) + "]"
+    forged = "f1" + urlsafe_b64encode(compress(text.encode())).rstrip(b"=").decode()
+    with pytest.raises(InvalidInput, match="must be the cursor of a page"):
+        of_text(forged)
 
 
 @given(st.integers(0, 2**32))
