@@ -39,7 +39,12 @@ async def read_json_body(request: Request, kind: TypeAdapter[BodyModel], scope: 
     media = said.partition(";")[0].strip().lower()
     if any(charset.lower() != "utf-8" for charset in _CHARSET.findall(said)):
         raise CallRefused(NOT_ACCEPTABLE_BODY, f"the body must be in UTF-8, got {said!r:.100}")
-    if media != JSON or headers.get("content-encoding", "identity") != "identity":
+    packing = headers.get("content-encoding", "identity")
+    if packing.lower() != "identity":
+        raise CallRefused(
+            NOT_ACCEPTABLE_BODY, f"the body must come as it is, not as {packing!r:.100}"
+        )
+    if media != JSON:
         raise CallRefused(
             NOT_ACCEPTABLE_BODY, f"the body must be {JSON}, got {media or 'no type'!r:.100}"
         )
