@@ -22,7 +22,7 @@ def open_session(profile: str | None = None) -> "AioSession":
     # It takes longer to import than all the rest, and many commands send nothing.
     from aiobotocore.session import AioSession  # noqa: PLC0415
 
-    from ledger.runtime.aws_answers import check_answers_of  # noqa: PLC0415
+    from ledger.runtime.aws_answers import LargeAnswers, check_answers_of  # noqa: PLC0415
 
     session = AioSession(profile=profile)
     path = session.get_config_variable("data_path")
@@ -30,4 +30,5 @@ def open_session(profile: str | None = None) -> "AioSession":
         _LOADERS[path] = session.get_component("data_loader")
     session.register_component("data_loader", _LOADERS[path])
     check_answers_of(session)
+    session.register("before-parse", LargeAnswers().before_parse)
     return session

@@ -22,14 +22,13 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.useragent import sanitize_user_agent_string_component
 
 from ledger.core.amounts import GIVEN
-from ledger.runtime.aws_answers import OK_STATUS, NoAnswer, check_answer
-from ledger.runtime.tasks import Turns, call_soon
+from ledger.runtime.aws_answers import OK_STATUS, LargeAnswers, NoAnswer, check_answer
 from ledger.store.dynamodb import answers, signature_age
 from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import PLAIN, Response, Transport, no_credentials
 from ledger.store.transports.lean_connection import HttpAnswer
-from ledger.store.transports.lean_json import LARGE_BYTES, decode, encode
+from ledger.store.transports.lean_json import decode, encode
 from ledger.store.transports.lean_pool import open_http
 from ledger.store.transports.lean_routes import Route, Routes, open_routes
 from ledger.store.transports.lean_signing import Seal
@@ -49,9 +48,6 @@ OPERATIONS: Mapping[str, str] = {
     "update_item": "UpdateItem",
 }
 """The operations sent this way, by DynamoDB's own names."""
-LARGE_AT_ONCE = 1
-"""Large answers that are read in one round of the event loop: a megabyte takes 5 ms and more, and
-dozens may come together."""
 IN_FUNCTION = "AWS_LAMBDA_FUNCTION_NAME"
 """Set in the environment of every Lambda function, from its start."""
 
@@ -92,7 +88,7 @@ class LeanTransport:
         self._now = now
         self._otherwise = otherwise
         self._heads: dict[str, _Head] = {}
-        self._reading = Turns(call_soon, LARGE_AT_ONCE)
+        self._large = LargeAnswers()
 
     async def send(self, operation: str, request: Request) -> Response:
         """Send one request, once."""
@@ -116,8 +112,7 @@ class LeanTransport:
         head = self._head(name, route, credentials, signed)
         signature = head.seal.signature(body)
         answer = await route.http.post(head.text + signature.encode(), body)
-        if len(answer.body) >= LARGE_BYTES:
-            await self._reading.turn(name)
+        await self._large.turn(answer.body)
         response = read_answer(answer, name)
         answers.check(operation, request, response)
         return response

@@ -12,12 +12,11 @@ from typing import Any
 import orjson
 from botocore.exceptions import ParamValidationError
 
+from ledger.runtime.aws_answers import LARGE_BYTES
 from ledger.runtime.gc import gc_paused, pause_gc_for_this_turn
 
 _NODES = (dict, list)
 _MAYBE_BINARY = b'"B'
-LARGE_BYTES = 64 * 1024
-"""The size from which an answer may hold a thousand objects and more."""
 
 
 def encode(request: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 
 from ledger import tune_gc
 from ledger.runtime import gc as tuned
+from ledger.runtime.aws_answers import LARGE_BYTES
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import (
     TRIM_BYTES,
@@ -27,7 +28,7 @@ from ledger.runtime.gc import (
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.settings import Settings
 from ledger.store.connections import open_transport
-from ledger.store.transports.lean_json import LARGE_BYTES, decode
+from ledger.store.transports.lean_json import decode
 
 pytestmark = pytest.mark.slow
 

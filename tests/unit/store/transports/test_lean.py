@@ -18,14 +18,14 @@ from support.scripted import Scripted, done, drip, hang, ok, scripted
 from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
 from ledger.core.errors import AccessDenied, RequestRefused
+from ledger.runtime.aws_answers import LARGE_AT_ONCE, LARGE_BYTES
 from ledger.store.conditions import Absent
 from ledger.store.connections import CONNECTIONS_MAX, open_store, open_transport
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.reads import Query
 from ledger.store.transports import lean
-from ledger.store.transports.lean import LARGE_AT_ONCE, OPERATIONS
+from ledger.store.transports.lean import OPERATIONS
 from ledger.store.transports.lean_connection import HttpAnswer
-from ledger.store.transports.lean_json import LARGE_BYTES
 from ledger.store.transports.lean_pool import open_http
 from ledger.store.transports.lean_routes import Route, RoutePlace, Routes
 from ledger.store.transports.lean_signing import Signer
