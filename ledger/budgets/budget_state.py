@@ -28,7 +28,8 @@ _ZERO = Decimal(0)
 class RegionRights:
     """What one region has of a budget: `free` to be granted, and `granted` to processes.
 
-    `charged` is what closed grants came to, of a rolling limit what has not come back; `in_flight`
+    `charged` is what closed grants came to, of a rolling limit what has not come back, less what
+    was credited and can be spent; `in_flight`
     was sent to it and is not taken up yet. `owed` is what was charged more than it had and than is
     on its way: it is paid by what comes back, is sent there, or raised. `is_lost` if the region is
     not one of the table any more: what it has is out of reach until it is reclaimed.
@@ -46,7 +47,8 @@ class RegionRights:
     def at_stake(self) -> Decimal:
         """The most that a reclaim of the region would mint again: all that it has not charged.
 
-        Less the entries of its open grants that other regions show by then.
+        Less the entries of its open grants that other regions show by then: spends, and credits
+        that cannot be spent yet, which are below 0.
         """
         return max(_ZERO, amounts.total_wide((self.free, self.granted, self.in_flight)))
 
@@ -55,8 +57,9 @@ class RegionRights:
 class OpenGrant:
     """An amount that one process may spend; times in whole seconds since 1970.
 
-    `amount` is with what resolved holds of it came to more, or less, than was held. `is_over` if no
-    request that names it can land any more: it waits to be closed by its entries.
+    `amount` is with what resolved holds of it came to more, or less, than was held; below 0 it is
+    what was credited under it and can be spent. `is_over` if no request that names it can land any
+    more: it waits to be closed by its entries.
     """
 
     region: str
@@ -81,9 +84,10 @@ class BudgetState:
     """A budget, or one window of it, as one region shows it.
 
     `limit` is what is minted less what is retired; it goes to `target` while it is lowered, and for
-    a window that an announced step decides, of which nothing is minted before. What was spent lies
-    between `charged`, what closed grants came to, and `charged` and `granted` together, what open
-    ones may come to. `grants` are all that are open, `in_flight` is by pair.
+    a window that an announced step decides, of which nothing is minted before. What was spent, less
+    what was credited, lies between `charged`, what closed grants came to, and `charged` and
+    `granted` together, what open ones may come to. `grants` are all that are open, `in_flight` is
+    by pair.
     """
 
     budget: str
@@ -117,7 +121,7 @@ class BudgetState:
             (
                 *(region.at_stake for region in self.regions if region.is_lost),
                 *(
-                    grant.amount
+                    max(_ZERO, grant.amount)
                     for grant in self.grants
                     if grant.is_over and grant.region not in lost
                 ),
@@ -155,6 +159,7 @@ def state_of(
         for taker in sorted({*items, *items[giver].sent} - gone)
         if (amount := _under_way(items, giver, taker)) > 0
     ]
+    credited = {holder: _taken_in(rights) for holder, rights in items.items()}
     return BudgetState(
         window.budget,
         window.counter,
@@ -164,15 +169,16 @@ def state_of(
             (
                 *(rights.spent for rights in shown.values()),
                 *(_spent_uncharged(holder, shown) for holder in sorted(gone)),
+                *credited.values(),
             )
         ),
-        amounts.total_wide(rights.granted for rights in items.values()),
+        amounts.total_wide(_granted(items[holder], credited[holder]) for holder in items),
         tuple(
             RegionRights(
                 holder.region,
                 amounts.total_wide((left[holder], in_flight(holder, items).copy_negate())),
-                rights.granted,
-                amounts.total_wide((rights.spent, lasting(rights).copy_negate())),
+                _granted(rights, credited[holder]),
+                amounts.total_wide((rights.spent, lasting(rights).copy_negate(), credited[holder])),
                 in_flight(holder, items),
                 owed.get(holder, _ZERO),
                 holder in lost,
@@ -183,7 +189,7 @@ def state_of(
             OpenGrant(
                 holder.region,
                 version,
-                amounts.total_wide((grant.amount, rights.adjusted.get(version, _ZERO))),
+                _amount(rights, version),
                 grant.since,
                 grant.expires,
                 is_over(grant),
@@ -193,6 +199,22 @@ def state_of(
         ),
         tuple(pairs),
     )
+
+
+def _amount(rights: Rights, version: int) -> Decimal:
+    """Return what an open grant may come to: below 0 if it is one of credits."""
+    adjusted = rights.adjusted.get(version, _ZERO)
+    return amounts.total_wide((rights.grants[version].amount, adjusted))
+
+
+def _taken_in(rights: Rights) -> Decimal:
+    """Return what open grants of credits will be charged by what was taken in of them; below 0."""
+    return amounts.total_wide(min(_ZERO, _amount(rights, version)) for version in rights.grants)
+
+
+def _granted(rights: Rights, credited: Decimal) -> Decimal:
+    """Return what open grants may come to, without what was taken in of credits."""
+    return amounts.total_wide((rights.granted, credited.copy_negate()))
 
 
 def _as_reclaimed(
@@ -282,8 +304,10 @@ def _lines(state: BudgetState) -> Iterator[str]:
         times = (EPOCH + timedelta(seconds=at) for at in (grant.since, grant.expires))
         since, expires = (f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times)
         over = ", over: waits to be closed by its entries" if grant.is_over else ""
+        amount = text(grant.amount.copy_abs())
+        credited = f"{amount} credited" if grant.amount < 0 else amount
         yield (
-            f"grant {grant.version} of {grant.region}: {text(grant.amount)}, since {since}, expires"
+            f"grant {grant.version} of {grant.region}: {credited}, since {since}, expires"
             f" {expires}{over}"
         )
     for moved in state.in_flight:

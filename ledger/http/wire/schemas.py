@@ -349,7 +349,7 @@ class RegionRightsModel(ValueModel[RegionRights]):
     region: str
     free: Amount = Field(description="To be granted.")
     granted: Amount = Field(description="What open grants of processes may come to.")
-    charged: Amount = Field(description="What closed grants came to.")
+    charged: Amount = Field(description="What closed grants came to, less what was credited.")
     in_flight: Amount = Field(description="Sent to it, and not taken up yet.")
     owed: Amount = Field(description="What it was charged more than it had.")
     lost: Annotated[bool, Called("is_lost")] = Field(
@@ -381,7 +381,8 @@ class InFlightModel(ValueModel[InFlight]):
 class BudgetModel(ValueModel[BudgetState]):
     """A budget, or one window of it, as the region shows it.
 
-    What was spent lies between `charged`, and `charged` and `granted` together.
+    What was spent, less what was credited, lies between `charged`, and `charged` and `granted`
+    together.
     """
 
     budget: str

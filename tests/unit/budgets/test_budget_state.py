@@ -71,6 +71,19 @@ def test_what_a_settled_hold_gave_back_is_not_stranded() -> None:
     assert state.grants[0].amount == 7
 
 
+def test_what_was_credited_is_free_and_no_amount_of_a_grant() -> None:
+    """While its grant is open, as once it is closed; a reclaim would mint it again."""
+    [version] = HOME_ITEM.grants
+    grants = {version: HOME_ITEM.grants[version], 99: Grant(Decimal(0), 1, 2, "token")}
+    item = changed(HOME_ITEM, grants=grants, adjusted={99: Decimal(-5)})
+    state = shown(item, WEST_ITEM, over=2)
+    assert [state.free, state.granted, state.charged, state.stranded] == [95, 10, -5, 0]
+    home = next(one for one in state.regions if one.region == HOME)
+    assert [home.free, home.granted, home.charged, home.at_stake] == [65, 10, -5, 75]
+    assert [grant.amount for grant in state.grants] == [10, -5]
+    assert any(": 5 credited, since " in line for line in explain_budget(state))
+
+
 def test_what_a_lost_region_has_is_stranded_until_it_is_reclaimed() -> None:
     """What was sent to it, too; then it is minted again, and the limit is as it was."""
     state = shown(HOME_ITEM, WEST_ITEM, lost=(WEST,))
