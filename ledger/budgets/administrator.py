@@ -1,6 +1,6 @@
 """`BudgetAdministrator`: makes and shows budgets, through home and the regions of their rights."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -42,11 +42,18 @@ from ledger.store.retrier import Retrier
 from ledger.store.writes import Put, Rejected, Unknown
 
 
-class BudgetAdministrator:
-    """Makes and shows budgets."""
+def _none_waits(budget: str) -> Decimal:  # noqa: ARG001 (of a process that credits nothing)
+    return Decimal(0)
 
-    def __init__(self, access: RegionAccess) -> None:
+
+class BudgetAdministrator:
+    """Makes and shows budgets; `waiting` says how much of a budget's credits waits here."""
+
+    def __init__(
+        self, access: RegionAccess, *, waiting: Callable[[str], Decimal] = _none_waits
+    ) -> None:
         self._access = access
+        self._waiting = waiting
 
     async def create(
         self,
@@ -244,7 +251,8 @@ class BudgetAdministrator:
             items = with_shares(items, [each for each in items if not shown.of(each).version])
             if target is None and (lowered := target_in(limit, window)) is not None:
                 target = min(lowered, rights_plan.limit_of(tuple(items.values())))
-        return state_of(window, items, target=target, terms=terms, is_over=is_over)
+        waiting = self._waiting(window.counter)
+        return state_of(window, items, target=target, terms=terms, is_over=is_over, waiting=waiting)
 
 
 def _minted(before: Rights, made: BudgetLimit, window: Window) -> Rights:

@@ -87,7 +87,8 @@ class BudgetState:
     a window that an announced step decides, of which nothing is minted before. What was spent, less
     what was credited, lies between `charged`, what closed grants came to, and `charged` and
     `granted` together, what open ones may come to. `grants` are all that are open, `in_flight` is
-    by pair.
+    by pair. `waiting` is the sum of what this process credited and cannot be spent yet, since not
+    every region shows it: what other processes credited is not in it.
     """
 
     budget: str
@@ -99,6 +100,7 @@ class BudgetState:
     regions: tuple[RegionRights, ...]
     grants: tuple[OpenGrant, ...] = ()
     in_flight: tuple[InFlight, ...] = ()
+    waiting: Decimal = _ZERO
 
     @property
     def free(self) -> Decimal:
@@ -136,8 +138,9 @@ def state_of(
     target: Decimal | None,
     terms: Terms,
     is_over: Callable[[Grant], bool],
+    waiting: Decimal = _ZERO,
 ) -> BudgetState:
-    """Return what control items say of a budget.
+    """Return what control items say of a budget, and what of this process's credits is `waiting`.
 
     `target` is where its limit is going, by default where it is. What was spent of a holder that
     was reclaimed counts, nothing else of it.
@@ -198,6 +201,7 @@ def state_of(
             for version, grant in sorted(rights.grants.items())
         ),
         tuple(pairs),
+        waiting,
     )
 
 
@@ -291,6 +295,8 @@ def _lines(state: BudgetState) -> Iterator[str]:
         f"spent: {text(state.charged)} charged, up to {text(most)} with what open grants may spend"
     )
     yield f"free: {text(state.free)}"
+    if state.waiting:
+        yield f"credited, and free once every region shows it: {text(state.waiting)}"
     for region in state.regions:
         lost = ", lost" if region.is_lost else ""
         yield (

@@ -48,7 +48,7 @@ class BudgetComponents:
         spender = Spender(access, writer, holdings=holdings, hints=hints, late=late)
         creditor = Creditor(access, writer, holdings=holdings, hints=hints, late=late)
         holds = HoldCalls(asked, at_hand=holdings.at_hand)
-        administrator = BudgetAdministrator(asked)
+        administrator = BudgetAdministrator(asked, waiting=holdings.credits_waiting)
         return BudgetComponents(
             spender, holdings, creditor, holds, administrator, changer, access.settings
         )

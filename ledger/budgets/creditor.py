@@ -157,10 +157,6 @@ class Creditor:
         untils = [spending.until for spending in spendings if spending.until is not None]
         return GivingBack(Spending(granted, until=min(untils)), parts)
 
-    def waiting(self, budget: str) -> Sequence[WaitingCredit]:
-        """Return what this process credited to a budget, and is not taken in."""
-        return self._holdings.credits_waiting(budget)
-
     def _window(self, budget: str) -> Window:
         """Return the window of a budget that can be credited.
 

@@ -16,7 +16,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.budgets.calendar import Window
-from ledger.budgets.credit_grants import WaitingCredit
 from ledger.budgets.credit_keeper import CreditKeeper
 from ledger.budgets.fail_open import FailOpen, FailOpenSpend
 from ledger.budgets.grant_allowance import AtHand
@@ -26,6 +25,7 @@ from ledger.budgets.memory_hold import LightHold
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.rights import GrantName
 from ledger.budgets.rights_fetcher import RightsFetcher
+from ledger.core import amounts
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
 from ledger.runtime.call_deadlines import LATE_AT_ONCE, not_sent
@@ -115,10 +115,11 @@ class Holdings:
             self._tend_later()
         return keeper
 
-    def credits_waiting(self, budget: str) -> list[WaitingCredit]:
-        """Return what this process credited to a budget, and is not taken in yet."""
+    def credits_waiting(self, budget: str) -> Decimal:
+        """Return how much of what this process credited to a budget is not taken in yet."""
         keepers = [keeper for keeper in self._credits.values() if keeper.budget == budget]
-        return [credit for keeper in keepers for credit in keeper.waiting]
+        credits_ = (credit for keeper in keepers for credit in keeper.waiting)
+        return amounts.total_wide(credit.record.amount.copy_negate() for credit in credits_)
 
     def keep_on(self, hold: LightHold) -> None:
         """Look after an amount that is kept aside: give it back once it expires, or at the end."""

@@ -124,7 +124,8 @@ def show(
 ) -> None:
     """Show limit, charged, granted and free amounts of a budget, or of all budgets.
 
-    For all the whole table is scanned: half a read unit is charged for every 4 KB of it.
+    For all the whole table is scanned: half a read unit is charged for every 4 KB of it. Credits
+    that another process made and that cannot be spent yet are in no amount here.
     """
     moment = iso_time("--at", at)
     if moment is not None and not counter:

@@ -394,6 +394,9 @@ class BudgetModel(ValueModel[BudgetState]):
     free: Amount = Field(description="To be granted anywhere, with what is on its way.")
     owed: Amount = Field(description="What regions were charged more than they had.")
     stranded: Amount = Field(description="What cannot be spent now.")
+    waiting: Amount = Field(
+        description="What the instance that answers credited, and not every region shows yet."
+    )
     regions: tuple[RegionRightsModel, ...]
     grants: tuple[OpenGrantModel, ...]
     in_flight: tuple[InFlightModel, ...]

@@ -128,10 +128,24 @@ async def test_nothing_is_taken_in_while_a_region_cannot_be_read() -> None:
         await world.pass_time(10)
         assert not await stock.spend(1)
         assert (await east.ledger.total(STOCK, max_age=0)).value == 5
+        assert "credited, and free once every region shows it: 5" in await stock.explain()
         world.heal()
         world.replicate()
         await world.pass_time(10)
         assert await stock.spend(5)
+
+
+async def test_a_state_says_what_this_process_credited_and_cannot_be_spent() -> None:
+    """One of this budget, and one of all; not what another process credited."""
+    async with opened() as (world, east, west):
+        for table, key in ((east, "delivery-1"), (east, "delivery-1"), (west, "delivery-2")):
+            await table.budget(STOCK).credit(5, key=key, at=START)
+        await east.budget(STOCK).credit(2)
+        assert [(await table.budget(STOCK).state()).waiting for table in (east, west)] == [7, 5]
+        assert [state.waiting async for state in east.all_budgets()] == [7]
+        world.replicate()
+        await world.pass_time(3)
+        assert [(await table.budget(STOCK).state()).waiting for table in (east, west)] == [0, 0]
 
 
 async def test_an_outage_leaves_two_grants_open_however_long_it_is() -> None:

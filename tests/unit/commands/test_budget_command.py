@@ -77,6 +77,7 @@ def test_a_credit_says_whether_it_can_be_spent(desk: Desk) -> None:
     assert ", by an earlier call" in again.out
     said = desk.json("credit", "stock/7", "5", *named)
     assert (said["change"], said["repeated"], said["is_spendable"]) == ("5", True, False)
+    assert desk.json("show", "stock/7")["waiting"] == "0"  # of the process that credited
     refused = desk.run("credit", COUNTER, "5")
     assert refused.status == 2
     assert "credits:on" in refused.errors

@@ -83,6 +83,7 @@ async def test_a_credit_is_made_once(lost: str) -> None:
         assert [one.entry.repeated for one in keyed] == [False, True]
         async with table.ledger() as direct:
             assert (await direct.total("stock/7", max_age=0)).value == 7
+        assert (await budget.state()).waiting == 7  # of the service that the client asks
         table.replicate()
         await table.pass_time(5)
         assert (await budget.credit(2, key="delivery-2", at=at)).is_spendable

@@ -114,6 +114,8 @@ async def test_a_budget_is_credited_once_by_its_key() -> None:
         assert (first.status_code, again.status_code) == (201, 200)
         assert first.json() == again.json()
         assert (first.json()["change"], first.json()["spendable"]) == ("6.5", False)
+        state = (await service.http.get("/v1/budgets/stock%2F7")).json()
+        assert (state["waiting"], state["free"]) == ("6.5", "0")
         service.table.replicate()
         await service.table.pass_time(5)
         in_body = {"key": KEY["Idempotency_Key"], "at": named["Idempotency_Time"]}
