@@ -61,7 +61,10 @@ class CreditKeeper:
         self.counter = counter
         self.pattern = access.settings.current.terms.budget_pattern_of(window.budget) or ""
         self.unshown_by = ""
-        """The region that did not show, or could not be read for, the oldest that waits."""
+        """The region that did not show, or could not be read for, the oldest that waits.
+
+        Empty while none is known: before the first look, and for the day after a loss.
+        """
         self._access = access
         self._items = access.here
         self._clock = access.services.clock
@@ -279,10 +282,8 @@ class CreditKeeper:
         await run_requests(
             [partial(self._look, credit, terms, stores) for credit in asked], at_once=READ_AT_ONCE
         )
-        if asked:
-            oldest = asked[0]
-            left = [region for region in terms.regions if region not in oldest.seen]
-            self.unshown_by = left[0] if left and not oldest.is_over else ""
+        left = self._left(asked[0], terms) if asked and not asked[0].is_over else []
+        self.unshown_by = left[0] if left else ""
         now_obeyed = self._access.settings.current.terms
         if (now_obeyed.regions, now_obeyed.given_up_at) != (terms.regions, terms.given_up_at):
             return {}  # others are to be asked
@@ -294,14 +295,18 @@ class CreditKeeper:
         return {name: credits_ for name, credits_ in by_grant.items() if credits_}
 
     async def _look(self, credit: WaitingCredit, terms: Terms, stores: Mapping[str, Store]) -> None:
-        """Read an entry in each region in which it was not seen yet, this process's own first."""
-        own = self._access.store.region
-        for region in sorted({*terms.regions} - credit.seen, key=lambda one: (one != own, one)):
+        """Read an entry in each region in which it was not seen yet."""
+        for region in self._left(credit, terms):
             shows = region in stores and await _shows(stores[region], credit)
             if shows:
                 credit.seen |= {region}
-            elif region == own:
+            elif region == self._access.store.region:
                 return  # it may never have landed
+
+    def _left(self, credit: WaitingCredit, terms: Terms) -> list[str]:
+        """Return the regions in which an entry was not seen yet, this process's own first."""
+        own = self._access.store.region
+        return sorted({*terms.regions} - credit.seen, key=lambda one: (one != own, one))
 
     async def _change(
         self, planned: Callable[[Rights], Rights | rights_plan.Refusal]

@@ -66,6 +66,7 @@ class Holdings:
         self._let_through = FailOpen(access, noted=self._note_charged)
         self._keepers: dict[tuple[str, str], GrantKeeper] = {}
         self._credits: dict[tuple[str, str], CreditKeeper] = {}
+        self._waited: dict[tuple[str, str], float] = {}
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         """Of the items of budgets that keepers here would race for."""
         self._light: set[LightHold] = set()
@@ -203,10 +204,19 @@ class Holdings:
                 continue
             what = f"credits of budget {keeper.budget!r}"
             await self._tried((*key, "credits"), what, failing, keeper.tend)
-        waiting = [credit for keeper in self._credits.values() for credit in keeper.waiting]
-        oldest = min((credit.since for credit in waiting), default=self._clock.monotonic())
-        age = self._clock.monotonic() - oldest
-        self._metrics.budget_credits_wait(self._region, len(waiting), age)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """Record how many credits wait, and the oldest by pattern and by who does not show it."""
+        count, now = 0, self._clock.monotonic()
+        ages = dict.fromkeys(self._waited, 0.0)  # of those that wait no more
+        self._waited = {}
+        for keeper in self._credits.values():
+            if waiting := keeper.waiting:
+                name, age = (keeper.pattern, keeper.unshown_by), now - waiting[0].since
+                self._waited[name] = max(age, self._waited.get(name, 0.0))
+                count += len(waiting)
+        self._metrics.budget_credits_wait(self._region, count, {**ages, **self._waited})
 
     async def _tried(
         self,
@@ -251,6 +261,7 @@ class Holdings:
             self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
         credits_, self._credits = list(self._credits.values()), {}
+        self._tell_waiting()
         with anyio.move_on_after(CLOSE_SECONDS):
             # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
             announced = {keeper.window.budget: None for keeper in keepers if keeper.is_announced}

@@ -1,5 +1,6 @@
 """The metrics of budgets: spends, grants and credits."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,9 @@ class BudgetMetrics:
         )
         self.budget_credit_age: Gauge = make.gauge(
             "ledger_budget_credits_oldest_seconds",
-            "For how long the oldest of these credits has waited.",
-            ("region",),
+            "For how long the oldest of these credits has waited, by the contract's pattern of its"
+            " budget and by the region that does not show it.",
+            ("region", "pattern", "unshown_by"),
         )
         self.budget_credit_seconds: Histogram = make.histogram(
             "ledger_budget_credit_seconds",
@@ -80,10 +82,16 @@ class BudgetMetrics:
         """Count a credit; it was credited, repeated, unknown or failed."""
         self.budget_credits.labels(region, pattern, outcome).inc()
 
-    def budget_credits_wait(self, region: str, count: int, oldest_seconds: float) -> None:
-        """Record how many credits cannot be spent yet, and since when the oldest."""
+    def budget_credits_wait(
+        self, region: str, count: int, oldest: Mapping[tuple[str, str], float]
+    ) -> None:
+        """Record how many credits cannot be spent yet, and for how many seconds the oldest.
+
+        By its budget's pattern and the region that does not show it, empty while none is known.
+        """
         self.budget_credits_waiting.labels(region).set(count)
-        self.budget_credit_age.labels(region).set(oldest_seconds)
+        for (pattern, unshown_by), seconds in oldest.items():
+            self.budget_credit_age.labels(region, pattern, unshown_by).set(seconds)
 
     def budget_taken_in(self, region: str, seconds: float) -> None:
         """Record a credit that can be spent so long after it was made."""

@@ -27,16 +27,20 @@ def of(registry: CollectorRegistry, outcome: str) -> float:
     return summed(registry, "ledger_budget_spends_total", outcome=outcome, pattern="key/*")
 
 
-async def test_outcomes_are_counted_by_pattern() -> None:
-    """Not by counter: there may be any number of those."""
-    world, registry = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}}), CollectorRegistry()
-    table = Table(
+def in_west(world: MemoryGlobalTable, registry: CollectorRegistry) -> Table:
+    """Return a table of the west that counts in this registry."""
+    return Table(
         world.settings,
         region=WEST,
         services=Services.of(clock=world.clock, registry=registry),
         given=GivenConnections(store=world.store(WEST), others={EAST: world.store(EAST)}),
     )
-    async with table, world.table(EAST) as east:
+
+
+async def test_outcomes_are_counted_by_pattern() -> None:
+    """Not by counter: there may be any number of those."""
+    world, registry = MemoryGlobalTable([EAST, WEST], budgets={"key/*": {}}), CollectorRegistry()
+    async with in_west(world, registry) as table, world.table(EAST) as east:
         await east.budget("key/42").create(10)
         world.replicate()
         budget, at = table.budget("key/42"), world.clock.now()
@@ -52,6 +56,32 @@ async def test_outcomes_are_counted_by_pattern() -> None:
         assert summed(registry, "ledger_budget_renewals_total") >= 1
         await world.clock.advance(2)
         assert summed(registry, "ledger_budget_grants") >= 1
+
+
+async def test_how_long_credits_wait_is_shown_by_pattern_and_region() -> None:
+    """That does not show the oldest; 0 once it can be spent, or the table is closed."""
+    rules = {"stock/*": {"credits": "on"}}
+    world, registry = MemoryGlobalTable([EAST, WEST], budgets=rules), CollectorRegistry()
+    async with in_west(world, registry) as table, world.table(EAST) as east:
+        await east.budget("stock/1").create(0)
+        world.replicate()
+
+        def shown() -> list[float]:
+            names = {"region": WEST, "pattern": "stock/*", "unshown_by": EAST}
+            age = summed(registry, "ledger_budget_credits_oldest_seconds", **names)
+            return [summed(registry, "ledger_budget_credits_waiting"), age >= 1]
+
+        await table.budget("stock/1").credit(5)
+        await table.budget("stock/1").credit(5)
+        await world.clock.advance(3)
+        assert shown() == [2, True]
+        world.replicate()
+        await world.clock.advance(3)
+        assert shown() == [0, False]
+        await table.budget("stock/1").credit(5)
+        await world.clock.advance(3)
+        assert shown() == [1, True]
+    assert shown() == [0, False]
 
 
 async def test_a_small_budget_is_not_written_while_nothing_is_spent() -> None:
