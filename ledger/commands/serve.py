@@ -42,12 +42,12 @@ log = logging.getLogger(__name__)
 async def trial_table(regions: Sequence[str]) -> AsyncIterator[Settings]:
     """Yield the settings of a table that runs meanwhile, with its compactor.
 
-    All counters are in its index and have sums by period; those named `book/...` are books.
+    All counters are in its index and have sums by period; those named `book/...` are books, and
+    budgets named `wallet/...` take credits.
     """
+    budgets = {"wallet/*": {"credits": True}, "*": {}}
     async with LocalGlobalTable.start(regions=regions) as world, background_tasks() as tasks:
-        settings = world.settings(
-            index=["*"], periods={"*": {}}, budgets={"*": {}}, books=["book/*"]
-        )
+        settings = world.settings(index=["*"], periods={"*": {}}, budgets=budgets, books=["book/*"])
         compactor = Compactor(settings)
         tasks.start_soon(
             partial(compactor.run_every, PASS_SECONDS, on_error=partial(log.warning, "merging: %s"))

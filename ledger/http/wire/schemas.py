@@ -427,7 +427,10 @@ class SessionModel(AnswerModel):
     regions: list[str] = Field(description="All of the table, the home region first.")
     index: list[str] = Field(description="Patterns of counters that can be listed.")
     periods: list[str] = Field(description="Patterns of counters with sums by period.")
-    budgets: list[str] = Field(description="Patterns of counters that may have a limit.")
+    budgets: list[str] = Field(
+        description="Patterns of counters that may have a limit; the first that matches counts."
+    )
+    credits: list[str] = Field(description="Those of them whose budgets take credits.")
     books: list[str] = Field(description="Patterns of counters that are books.")
 
 

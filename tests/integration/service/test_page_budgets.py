@@ -51,3 +51,36 @@ def test_the_amount_of_each_budget_is_shown_by_region(tmp_path: Path) -> None:
             tab.go(counter_url(regions.home, "plain"))
             expect(page.get_by_text("Closing balance")).to_be_visible()
             expect(page.get_by_role("heading", name="Budget", exact=True)).to_be_hidden()
+            expect(page.get_by_role("button", name="Credit")).to_have_count(0)
+
+
+def test_a_budget_that_takes_credits_is_credited(tmp_path: Path) -> None:
+    """The form says that it is stored; the panel says what waits for other regions."""
+    with served_regions(tmp_path, "--insecure") as regions, chromium() as browser:
+        ask(regions, "PUT", "/v1/budgets/wallet%2Fann", {"limit": "0"})
+        with watched_page(browser) as tab:
+            page = tab.go(counter_url(regions.home, "wallet/ann"))
+            form = page.locator("form").filter(has=page.get_by_role("button", name="Credit"))
+            amount = form.get_by_label("Amount")
+            amount.fill("-3")
+            form.get_by_role("button").click()
+            expect(page.get_by_text("must be above 0")).to_be_visible()
+            amount.fill("1234.5")
+            form.get_by_label("Note (optional)").fill("top-up 7")
+            form.get_by_role("button").click()
+            expect(page.get_by_text("Credited: 1,234.5, durable in us-east-1.")).to_be_visible()
+            expect(page.locator("output.total")).to_have_text("1,234.5")
+            expect(page.get_by_role("region", name="Statement")).to_contain_text("top-up 7")
+            panel = page.locator("section").filter(
+                has=page.get_by_role("heading", name="Budget", exact=True)
+            )
+            expect(panel.locator(".key.free")).to_contain_text("1,234.5")
+            expect(panel.get_by_text("Credited, not spendable yet")).to_have_count(0)
+            waits = {"waiting": "5"}
+            page.route(
+                "**/v1/budgets?*",
+                lambda route: route.fulfill(
+                    json={"budgets": [one | waits for one in route.fetch().json()["budgets"]]}
+                ),
+            )
+            expect(panel.get_by_text("Credited, not spendable yet")).to_be_visible()

@@ -88,5 +88,6 @@ def _session(grant: TokenGrant, context: Context) -> dict[str, Any]:
         "index": list(settings.terms.index),
         "periods": list(settings.terms.periods),
         "budgets": list(settings.terms.budgets),
+        "credits": [name for name, rule in settings.terms.budgets.items() if rule.credits],
         "books": list(settings.terms.books),
     }

@@ -8,22 +8,6 @@ import {clockZoneText} from "./times.js";
 
 const ROWS = 100, TYPING_MS = 250;
 
-// Return whether the contract's patterns say that a counter is a book; patterns are those of a shell.
-export const isBook = (counter, session) => session.books.some((pattern) => expressionOf(pattern).test(counter));
-
-function expressionOf(pattern) {
-  const parts = pattern.split(/(\*|\?|\[!?\]?[^\]]*\])/).map((part, at) => {
-    if (at % 2 === 0) return escaped(part);
-    if (part === "*") return ".*";
-    if (part === "?") return ".";
-    const isNot = part[1] === "!";
-    return `[${isNot ? "^" : ""}${part.slice(isNot ? 2 : 1, -1).replace(/[\\^[\]]/g, "\\$&")}]`;
-  });
-  return new RegExp(`^${parts.join("")}$`, "su");
-}
-
-const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
-
 // The panel of a book: balances by asset, and what they come to.
 export function balancesPanel(book, {signal}) {
   const search = element("input", {

@@ -59,7 +59,7 @@ function whole(found, counter) {
   const over = found.grants.filter((one) => one.over).length;
   return [
     window || "", lowered || "", bar(found),
-    element("div", {class: "columns"}, facts([["Limit", breakable(amountText(found.limit))], ...[...PARTS, STRANDED].map(([name, title]) => [title, breakable(amountText(found[name])), `key ${name}`])]), byRegion(found.regions)),
+    element("div", {class: "columns"}, facts([["Limit", breakable(amountText(found.limit))], ...[...PARTS, STRANDED].map(([name, title]) => [title, breakable(amountText(found[name])), `key ${name}`]), ["Credited, not spendable yet", isPositive(found.waiting) ? breakable(amountText(found.waiting)) : null]]), byRegion(found.regions)),
     moves(found.in_flight),
     element("p", {class: "note"}, found.grants.length === 1 ? "1 open grant" : `${found.grants.length.toLocaleString("en")} open grants`,
       over ? `, of which ${over.toLocaleString("en")} past their time wait to be closed by their entries.` : ".",

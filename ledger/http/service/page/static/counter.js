@@ -2,14 +2,15 @@
 
 import {shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, follow, get, isOfCounter, pause, repeat, untilAnswered} from "./api.js";
-import {balancesPanel, isBook} from "./books.js";
+import {balancesPanel} from "./books.js";
 import {budgetPanel} from "./budgets.js";
 import {curvePanel} from "./curve.js";
 import {breakable, element, facts, mark, message, row, section, stateLine, table, userText} from "./dom.js";
+import {isBook, takesCredits} from "./patterns.js";
 import {statementPanel} from "./statement.js";
 import {clockText, clockZoneText, durationText, zoneText} from "./times.js";
 import {flash} from "./totals.js";
-import {confirmReversal, writePanel} from "./writing.js";
+import {confirmReversal, creditPanel, writePanel} from "./writing.js";
 
 const TICK_MS = 1000, REGIONS_MS = 3000, SETTLE_MS = 400, RETRY_MS = 2000;
 
@@ -52,9 +53,10 @@ export async function counterView(main, asked) {
     onFailed: reopened,
   });
   const write = may("write") && !ofBook && writePanel(counter, {onWritten: () => refresh()});
+  const credit = may("write") && takesCredits(counter, session) && creditPanel(counter, {onWritten: () => refresh()});
   const summary = element("section", {class: "panel summary", "aria-label": ofBook ? "Book" : "Total"}, ofBook ? "" : value, details);
   main.replaceChildren(back(), heading,
-    element("div", {class: "columns"}, summary, regions?.panel ?? "", write || ""),
+    element("div", {class: "columns"}, summary, regions?.panel ?? "", credit || "", write || ""),
     ofBook ? "" : budgetPanel(counter, {session, signal}), balances?.panel ?? curve.panel, entries.panel, cannotReverse || "");
 
   function take(found) {

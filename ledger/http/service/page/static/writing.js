@@ -1,4 +1,4 @@
-// Writing: a change of a counter, and the reversal of an entry after it was confirmed.
+// Writing: a change of a counter, a credit of a budget, and the reversal of an entry after it was confirmed.
 
 import {isAmount, negated, shown as amountText} from "./amounts.js";
 import {NoAnswer, counterPath, newKey, post} from "./api.js";
@@ -6,19 +6,29 @@ import {legsList} from "./books.js";
 import {element, facts, section, stateLine, userText} from "./dom.js";
 import {entryTimeText, zoneText} from "./times.js";
 
-// A form that adds a change. Its key stays the same until the form says something else, so sending
-// it again after no answer cannot count it twice.
-export function writePanel(counter, {onWritten}) {
-  const change = element("input", {id: "change", inputmode: "decimal", autocomplete: "off", required: true, placeholder: "12.50 or -3"});
-  const note = element("input", {id: "note", autocomplete: "off", maxlength: "1000"});
+export const writePanel = (counter, {onWritten}) => amountPanel("Write a change", {
+  path: counterPath(counter, "/entries"), member: "change", verb: "Write", examples: "12.50 or -3", onWritten,
+  said: (entry) => `Written: ${amountText(entry.change, {signed: true})}, durable in ${entry.region}.`,
+});
+
+export const creditPanel = (budget, {onWritten}) => amountPanel("Credit the budget", {
+  path: `/v1/budgets/${encodeURIComponent(budget)}/credits`, member: "amount", verb: "Credit", examples: "12.50", onWritten,
+  said: (entry) => `Credited: ${amountText(entry.change)}, durable in ${entry.region}. It can be spent${entry.spendable ? "" : " once every region shows it"}.`,
+});
+
+// A form that sends an amount as this member. Its key stays the same until the form says something else,
+// so sending it again after no answer cannot count it twice.
+function amountPanel(title, {path, member, verb, examples, said, onWritten}) {
+  const change = element("input", {id: member, inputmode: "decimal", autocomplete: "off", required: true, placeholder: examples});
+  const note = element("input", {id: `${member}-note`, autocomplete: "off", maxlength: "1000"});
   const answer = element("div", {role: "status"});
-  const button = element("button", {type: "submit"}, "Write");
+  const button = element("button", {type: "submit"}, verb);
   let key = newKey();
   const anotherOne = () => {
     key = newKey();
     change.setCustomValidity("");
     answer.replaceChildren();
-    button.textContent = "Write";
+    button.textContent = verb;
   };
   change.addEventListener("input", anotherOne);
   note.addEventListener("input", anotherOne);
@@ -27,29 +37,29 @@ export function writePanel(counter, {onWritten}) {
     event.preventDefault();
     const amount = change.value.trim().replace("\u2212", "-").replace(/^\+/, "");
     if (!isAmount(amount)) {
-      change.setCustomValidity("An amount such as 12.50 or -3, without grouping");
+      change.setCustomValidity(`An amount such as ${examples}, without grouping`);
       change.reportValidity();
       return;
     }
     button.disabled = true;
     try {
-      const body = {change: amount, ...(note.value === "" ? {} : {note: note.value})};
-      const entry = await post(counterPath(counter, "/entries"), body, {"Idempotency-Key": key});
+      const body = {[member]: amount, ...(note.value === "" ? {} : {note: note.value})};
+      const entry = await post(path, body, {"Idempotency-Key": key});
       change.value = note.value = "";
       anotherOne();
-      answer.replaceChildren(element("p", {class: "done"}, `Written: ${amountText(entry.change, {signed: true})}, durable in ${entry.region}.`));
+      answer.replaceChildren(element("p", {class: "done"}, said(entry)));
       onWritten(entry);
     } catch (error) {
       answer.replaceChildren(failureLine(error));
-      if (isUnknown(error)) button.textContent = "Write again";
+      if (isUnknown(error)) button.textContent = `${verb} again`;
     } finally {
       button.disabled = false;
     }
   }
 
-  return section("Write a change", element("form", {class: "toolbar write", submit},
-    element("div", {}, element("label", {for: "change"}, "Amount"), change),
-    element("div", {class: "wide"}, element("label", {for: "note"}, "Note (optional)"), note), button), answer);
+  return section(title, element("form", {class: "toolbar write", submit},
+    element("div", {}, element("label", {for: change.id}, "Amount"), change),
+    element("div", {class: "wide"}, element("label", {for: note.id}, "Note (optional)"), note), button), answer);
 }
 
 // Ask whether an entry shall be reversed, and do it.
