@@ -16,7 +16,10 @@ import anyio
 from compactor.job import Compactor
 from compactor.report import CompactorReport
 from ledger.administration.templates.alarms import (
+    ACCOUNTS_METRIC,
     ARCHIVE_METRIC,
+    FULL_BOOKS_METRIC,
+    GRANTS_METRIC,
     LATE_METRIC,
     LEADING_METRIC,
     METRIC_NAMESPACE,
@@ -57,6 +60,13 @@ async def run_bounded(compactor: Compactor, seconds: float) -> CompactorReport:
 
 def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -> str:
     """Return the log line from which CloudWatch derives the metrics that the alarms watch."""
+    some: Mapping[str, float] = {
+        "Crossings": report.crossings,
+        ARCHIVE_METRIC: report.archive_waits,
+        ACCOUNTS_METRIC: report.accounts_bytes,
+        FULL_BOOKS_METRIC: len(report.books_full),
+        GRANTS_METRIC: report.grants_waiting,
+    }
     values: Mapping[str, float] = {
         LEADING_METRIC: int(report.led and report.is_success),
         "Folds": report.folds,
@@ -66,8 +76,7 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         LATE_METRIC: report.late,
         "DamagedCollections": report.damaged,
         # Only if there are any: a metric that is never written costs nothing.
-        **({"Crossings": report.crossings} if report.crossings else {}),
-        **({ARCHIVE_METRIC: report.archive_waits} if report.archive_waits else {}),
+        **{name: value for name, value in some.items() if value},
     }
     return cloudwatch.metric_line(
         values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now

@@ -17,6 +17,7 @@ from ledger.administration.templates.alarm_parts import (
     queue_alarm,
 )
 from ledger.administration.templates.template_text import ref
+from ledger.core.books import ACCOUNTS_BYTES_OPEN
 from ledger.settings import Settings
 
 MERGING = "backlog-growing"
@@ -36,6 +37,15 @@ ARCHIVE_METRIC = "ArchiveWaits"
 ARCHIVE_PERIODS = 3
 """In each of three times five minutes: a place that fails once is asked again a minute later."""
 
+ACCOUNTS_METRIC = "AccountsBytes"
+FULL_BOOKS_METRIC = "FullBooks"
+GRANTS_METRIC = "GrantsWaiting"
+"""Also written by it if there are any: the size of the largest book's accounts, books that are
+full, and grants of budgets that are over and cannot be closed."""
+SEARCH_PERIOD_SECONDS = 3_600
+"""A search sees every book and budget, by default each hour; a pass in between those with hints."""
+GRANTS_PERIODS = 2
+
 SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
 TABLE_ERRORS_MAX = 5
@@ -54,6 +64,8 @@ def alarms(settings: Settings) -> dict[str, Any]:
         "SilentAlarm": _silent(),
         "LateAlarm": _late(),
         **({"ArchiveAlarm": _archive_waits()} if settings.terms.archive else {}),
+        **(_books() if settings.terms.books else {}),
+        **({"GrantsAlarm": _grants_wait()} if settings.terms.budgets else {}),
         "DeadLettersAlarm": queue_alarm(
             "DeadLetters",
             "Invocations were dropped or failed: the messages in the queue say why",
@@ -65,52 +77,91 @@ def alarms(settings: Settings) -> dict[str, Any]:
 
 
 def _silent() -> dict[str, Any]:
-    return alarm(
+    return _passes_alarm(
+        LEADING_METRIC,
         "No pass has led and ended well for 15 minutes: totals stay right, the backlog grows",
-        runbook=MERGING,
-        Namespace=METRIC_NAMESPACE,
-        MetricName=LEADING_METRIC,
-        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
         Statistic="Sum",
-        Period=SILENCE_PERIOD_SECONDS,
         EvaluationPeriods=SILENCE_PERIODS,
-        Threshold=1,
         ComparisonOperator="LessThanThreshold",
         TreatMissingData="breaching",
     )
 
 
 def _late() -> dict[str, Any]:
-    return alarm(
+    return _passes_alarm(
+        LATE_METRIC,
         "Merging is half an hour late, and does not catch up: totals stay right. Run the compactor"
         " as a service, in several processes, or give a hot counter shards",
-        runbook=MERGING,
-        Namespace=METRIC_NAMESPACE,
-        MetricName=LATE_METRIC,
-        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
         Statistic="Minimum",
-        Period=SILENCE_PERIOD_SECONDS,
         EvaluationPeriods=LATE_PERIODS,
         Threshold=LATE_SECONDS,
         ComparisonOperator="GreaterThanThreshold",
-        TreatMissingData="notBreaching",
     )
 
 
 def _archive_waits() -> dict[str, Any]:
-    return alarm(
+    return _passes_alarm(
+        ARCHIVE_METRIC,
         "A place of the archive does not take what is put there, for 15 minutes: nothing is merged,"
         " totals stay right. The log says which place, and why",
         runbook="archive-waits",
-        Namespace=METRIC_NAMESPACE,
-        MetricName=ARCHIVE_METRIC,
-        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
         Statistic="Sum",
-        Period=SILENCE_PERIOD_SECONDS,
         EvaluationPeriods=ARCHIVE_PERIODS,
-        Threshold=1,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        TreatMissingData="notBreaching",
+    )
+
+
+def _books() -> dict[str, Any]:
+    """Return the alarms on books without room, which a search sees."""
+    return {
+        "BooksNearlyFullAlarm": _passes_alarm(
+            ACCOUNTS_METRIC,
+            "The accounts of a book are near their bound: no account is opened there",
+            Statistic="Maximum",
+            Period=SEARCH_PERIOD_SECONDS,
+            EvaluationPeriods=1,
+            Threshold=ACCOUNTS_BYTES_OPEN,
+            ComparisonOperator="GreaterThanThreshold",
+        ),
+        "FullBooksAlarm": _passes_alarm(
+            FULL_BOOKS_METRIC,
+            "A book has no room for its transfers: they stay unmerged, balances stay right. The log"
+            " names the book",
+            Statistic="Maximum",
+            Period=SEARCH_PERIOD_SECONDS,
+            EvaluationPeriods=1,
+        ),
+    }
+
+
+def _grants_wait() -> dict[str, Any]:
+    return _passes_alarm(
+        GRANTS_METRIC,
+        "Grants of budgets are past their time and are not closed, for two hours: what is left of"
+        " them, and what was credited under them, cannot be spent: a region is not read, or lost",
+        runbook="budget-exceeded",
+        Statistic="Maximum",
+        Period=SEARCH_PERIOD_SECONDS,
+        EvaluationPeriods=GRANTS_PERIODS,
+    )
+
+
+def _passes_alarm(
+    metric: str, description: str, *, runbook: str = MERGING, **properties: object
+) -> dict[str, Any]:
+    """Return an alarm on a metric that passes write: by default, that there is anything."""
+    return alarm(
+        description,
+        runbook=runbook,
+        Namespace=METRIC_NAMESPACE,
+        MetricName=metric,
+        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
+        **{
+            "Period": SILENCE_PERIOD_SECONDS,
+            "Threshold": 1,
+            "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+            "TreatMissingData": "notBreaching",
+            **properties,
+        },
     )
 
 

@@ -138,15 +138,25 @@ def test_crossings_are_a_metric_where_there_are_some(crossings: int) -> None:
     assert ("Crossings" in line) == bool(crossings)
 
 
-def test_folds_that_wait_for_the_archive_are_a_metric_with_an_alarm() -> None:
-    """The alarm is there where the settings name an archive, the metric where folds wait for it."""
+@pytest.mark.parametrize(
+    ("name", "terms", "report"),
+    [
+        ("ArchiveAlarm", {"archive": ["s3://kept"]}, CompactorReport(archive_waits=3)),
+        ("BooksNearlyFullAlarm", {"books": ["book/*"]}, CompactorReport(accounts_bytes=3)),
+        ("FullBooksAlarm", {"books": ["book/*"]}, CompactorReport(books_full=["a", "b", "c"])),
+        ("GrantsAlarm", {"budgets": {"key/*": {}}}, CompactorReport(grants_waiting=3)),
+    ],
+)
+def test_what_waits_is_a_metric_with_an_alarm(
+    name: str, terms: dict[str, Any], report: CompactorReport
+) -> None:
+    """The alarm is there where the contract has such counters, the metric where there are some."""
     now = SystemClock().now()
-    said = metric_line(CompactorReport(archive_waits=3), function_name="f", now=now)
-    alarms = compactor_template(SETTINGS.replace(archive=["s3://kept"]))["Resources"]
-    alarm = alarms["ArchiveAlarm"]["Properties"]
+    said = metric_line(report, function_name="f", now=now)
+    alarm = compactor_template(SETTINGS.replace(**terms))["Resources"][name]["Properties"]
     assert json.loads(said)[alarm["MetricName"]] == 3
     assert alarm["MetricName"] not in metric_line(REPORT, function_name="f", now=now)
-    assert "ArchiveAlarm" not in compactor_template(SETTINGS)["Resources"]
+    assert name not in compactor_template(SETTINGS)["Resources"]
 
 
 def test_the_metric_is_the_one_that_the_alarm_watches(

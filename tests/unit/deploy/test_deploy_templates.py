@@ -80,6 +80,8 @@ def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) ->
         "time_to_live: true",
         "marker_table: ledger-markers",
         "archive: [s3://kept-here/ledger, s3://kept-there]",
+        "books: [book/*]",
+        "budgets: {'key/*': {}}",
         "regions:",
         *(f"  {name}:" for name in regions),
     ]
