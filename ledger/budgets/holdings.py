@@ -261,7 +261,8 @@ class Holdings:
             self.give_back(hold)
         keepers, self._keepers = list(self._keepers.values()), {}
         credits_, self._credits = list(self._credits.values()), {}
-        self._tell_waiting()
+        if credits_:
+            self._tell_waiting()
         with anyio.move_on_after(CLOSE_SECONDS):
             # A process that lives shorter than `CONFIRM_SECONDS` may be all that there is.
             announced = {keeper.window.budget: None for keeper in keepers if keeper.is_announced}
