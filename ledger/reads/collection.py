@@ -30,6 +30,7 @@ With `cache.incremental` the sum of the entries before a border in time is kept 
 as long as the net does not change; see `ledger.settings.groups.CacheSettings`.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -57,8 +58,9 @@ from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 
 RESTARTS_MAX = 10
-TRANSFERS_PORTION = 100
-"""Items of a book that are read at once, in ten milliseconds at most."""
+TRANSFERS_PORTION, SHARED_WEIGHT = 100, 10
+"""Items of a book that are read at once, in some ten milliseconds; one that transfers share counts
+as so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,16 @@ async def _read_once(
                 return None
 
 
+def _portions_of(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    start = weight = 0
+    for place, item in enumerate(items, start=1):
+        weight += SHARED_WEIGHT if "B" in item.get(LEGS, ()) else 1
+        if weight >= TRANSFERS_PORTION:
+            yield items[start:place]
+            start, weight = place, 0
+    yield items[start:]
+
+
 class ReadProgress:
     """The state of one read of a collection; it does no I/O.
 
@@ -288,13 +300,13 @@ class ReadProgress:
         Raises:
             DamagedItem: an item cannot be counted.
         """
-        items, step = page.items, len(page.items)
+        portions = [page.items]
         if self._collection.legs is not None:
-            step = TRANSFERS_PORTION
-        for start in range(0, len(items), step or 1):
-            if start:
+            portions = list(_portions_of(page.items))
+        for place, portion in enumerate(portions):
+            if place:
                 yield
-            self._collection.add(items[start : start + step])
+            self._collection.add(portion)
         self._pages += 1
         if page.items:
             self._last = page.items[-1]["sk"]["S"]

@@ -18,6 +18,7 @@ from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.ids import MICROSECONDS_MAX
 from ledger.core.parts import expanded
+from ledger.core.transfers import is_text
 from ledger.core.values import Entry, NetChange
 from ledger.reads.archive.access import archived_of
 from ledger.reads.archive.reader import ArchiveReader
@@ -79,6 +80,8 @@ async def history(
     streams = [place.entries(archive) for place in places]
     after, before = _id_in(asked.after), _id_in(asked.before)
     async for item in _merged(streams):
+        if is_text(item.parts):  # a millisecond's work
+            await anyio.lowlevel.checkpoint()
         for entry in expanded(item):
             if (after is None or entry.id > after) and (before is None or entry.id < before):
                 yield entry

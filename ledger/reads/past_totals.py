@@ -25,6 +25,8 @@ from ledger.reads.archive.reader import ArchiveReader
 from ledger.reads.archive.segments import Line
 from ledger.runtime.tasks import in_portions
 
+LINES_AT_ONCE = 8
+"""Archived transfers that are added up in one turn of the event loop: many may share an item."""
 _YEARS = (1970, 9998)
 
 
@@ -179,22 +181,34 @@ async def _made_before(
         if not later or later[-1].number == 1:
             if balances is not None and head.base_count:
                 first = await archive.segment(partition, later[-1]) if later else None
-                balances.add(first.before_balances if first else books.accounts_of(net))
+                if first is None:
+                    balances.add(books.accounts_of(net))
+                else:
+                    balances.add(first.balances)
+                    await in_portions(_moved(first.lines, balances, back=True))
             break
         pointers = (await archive.segment(partition, later[-1])).pointers
     found = await archive.located(partition, head, last=last, after=number)
     late = [
         line async for line in archive.lines(partition, found) if ids.moment_of(line.id) < moment.at
     ]
-    return amounts.total_wide([change, *_moved(late, balances)]), count + len(late)
+    moved = await in_portions(_moved(late, balances))
+    return amounts.total_wide([change, *moved]), count + len(late)
 
 
-def _moved(lines: Iterable[Line], balances: books.AccountSums | None) -> list[Decimal]:
-    """Return the changes of archived entries; add their legs."""
-    found = list(lines)
-    for line in found if balances is not None else ():
-        balances.move(line.legs)  # type: ignore[union-attr]
-    return [line.change for line in found]
+def _moved(
+    lines: Iterable[Line], balances: books.AccountSums | None, *, back: bool = False
+) -> Portions[list[Decimal]]:
+    """Return the changes of archived entries; add their legs, or take them back."""
+    changes = list[Decimal]()
+    for line in lines:
+        changes.append(line.change)
+        if balances is None:
+            continue
+        balances.move(books.opposite(line.legs) if back else line.legs)
+        if len(changes) % LINES_AT_ONCE == 0:
+            yield
+    return changes
 
 
 async def _effective_before(
@@ -208,6 +222,6 @@ async def _effective_before(
     total, count = Decimal(0), 0
     async for segment in archive.walk(partition, archived_of(net, partition)):
         lines = (line for line in segment.lines if _counts(moment, line.id, line.effective))
-        found = _moved(lines, balances)
+        found = await in_portions(_moved(lines, balances))
         total, count = amounts.total_wide([total, *found]), count + len(found)
     return total, count

@@ -32,8 +32,9 @@ PAGES_MAX = 1_000
 ITERATORS_MAX = 2_000
 RECORDS_MAX = 500
 """Of a page: twice as many, which a page may have, take so long to decode that others wait."""
-RECORDS_AT_ONCE = 32
-"""Records that are looked at in one turn of the event loop: each may have hundreds of changes."""
+RECORDS_AT_ONCE = 8
+"""Records that are looked at in one turn of the event loop: each may have hundreds of changes, or
+transfers, of which it has a millisecond's work."""
 SDK_TRIES_MAX = 4
 DIGITS_MIN = 21
 """Of a sequence number, by the API reference."""

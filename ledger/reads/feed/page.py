@@ -52,8 +52,9 @@ class FillingPage:
         grants = () if entry.spending is None else entry.spending.grants
         texts = entry.counter, entry.note, grants, dict(entry.metadata or {})
         bytes_each = _OTHER_BYTES + len(json.dumps(texts))
-        bytes_each += sum(_LEG_BYTES + len(leg.account) + len(leg.asset) for leg in entry.legs)
         changes = expanded(entry)
+        legs = (leg for change in changes for leg in change.legs)
+        self._bytes += sum(_LEG_BYTES + len(leg.account) + len(leg.asset) for leg in legs)
         self._bytes += bytes_each * len(changes)
         self.entries += changes
 
