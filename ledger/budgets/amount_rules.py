@@ -14,6 +14,11 @@ SETTLED_DIGITS = 3
 """By how many digits what a hold comes to may outgrow the limit: a thousand such still fit."""
 
 
+CREDITED_MAX, CREDITED_FINEST = amounts.power_of_ten(22), amounts.power_of_ten(-9)
+"""Of amounts, and of the limit, of a budget that takes credits: as whose limit its spends are
+checked, so that multiples of the one up to the other fit."""
+
+
 def fits(finest: Decimal, limit: Decimal) -> bool:
     """Return whether sums of such pieces, up to a million times the limit, have 38 digits."""
     try:
@@ -47,6 +52,34 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
             f" {amounts.DIGITS_MAX} digits; got {amounts.to_text(number)}"
         )
     return number
+
+
+def checked_credit(amount: object) -> Decimal:
+    """Return an amount above 0 that a budget can be credited, exactly.
+
+    Raises:
+        InvalidAmount: not an int or Decimal, not finite, or not above 0.
+        AmountOverflow: above 10^22, or no multiple of 10^-9: the total would not fit in 38 digits
+            beside others, and a credit that is spent cannot be reversed.
+    """
+    number = amounts.addend(amount)
+    if number <= 0:
+        raise InvalidAmount(f"a credit must be above 0, got {amounts.to_text(number)}")
+    check_credited(number, "a credit")
+    return number
+
+
+def check_credited(number: Decimal, what: str) -> None:
+    """Check an amount, or a limit, of a budget that takes credits.
+
+    Raises:
+        AmountOverflow: as `checked_credit`.
+    """
+    if number > CREDITED_MAX or not fits(number, CREDITED_MAX):
+        raise AmountOverflow(
+            f"{what} must be a multiple of {CREDITED_FINEST:E}, up to {CREDITED_MAX:E}, where a"
+            f" budget takes credits; got {amounts.to_text(number)}"
+        )
 
 
 def check_settled(amount: Decimal, held: Decimal, limit: Decimal) -> None:

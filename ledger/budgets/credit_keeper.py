@@ -131,7 +131,9 @@ class CreditKeeper:
             grant.is_doubtful = True
             return None
         key = keys.partition_key(entry.counter, entry.shard or 0), entry.id
-        record = SpendRecord(entry.id, entry.change.copy_negate(), (grant.name,))
+        names = () if entry.spending is None else entry.spending.grants  # those of a bundle, too
+        granted = tuple(map(GrantName.parse, names))
+        record = SpendRecord(entry.id, entry.change.copy_negate(), granted)
         credit = WaitingCredit(key, record, self._clock.monotonic())
         return grant.put(credit, keyed=keyed)
 
@@ -210,6 +212,8 @@ class CreditKeeper:
     async def tend(self) -> None:
         """Take in what every region shows, and close what is done.
 
+        What waits for long may have been taken in by a close by reading: then it waits no more.
+
         Raises:
             LedgerError: the rights cannot be read or written.
         """
@@ -217,7 +221,7 @@ class CreditKeeper:
             if self._clock.monotonic() - self._used_at > IDLE_SECONDS:
                 self._grants.retire()
         shown = await self._shown() if self._grants.waiting else {}
-        if shown or self._grants.can_close:
+        if shown or self._grants.can_close or self._is_late:
             await self._write(shown)
         self._tell()
 

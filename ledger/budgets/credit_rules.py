@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 
+from ledger.budgets.amount_rules import CREDITED_MAX
 from ledger.budgets.lost_stake import arrived_seconds
 from ledger.budgets.rights import GrantName, Holder, Rights
 from ledger.budgets.rights_plan import SpendPlan, adjust, close
@@ -34,8 +35,6 @@ from ledger.core.budget_rules import BudgetRule
 from ledger.core.contract import Terms
 from ledger.core.ids import parse
 
-CREDITED_MAX = amounts.power_of_ten(22)
-"""As whose limit the amounts of a budget with credits are checked: multiples of 10^-9 fit."""
 _ZERO = Decimal(0)
 
 

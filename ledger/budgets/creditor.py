@@ -10,11 +10,10 @@ from datetime import datetime
 
 import anyio
 
-from ledger.budgets.amount_rules import checked_amount
+from ledger.budgets.amount_rules import checked_credit
 from ledger.budgets.calendar import Window, checked_budget, rule_of, window_of
 from ledger.budgets.credit_grants import CreditGrant, WaitingCredit
 from ledger.budgets.credit_keeper import CreditKeeper
-from ledger.budgets.credit_rules import CREDITED_MAX
 from ledger.budgets.holdings import Holdings
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.rights import GrantName
@@ -100,7 +99,7 @@ class Creditor:
         window = self._window(asked.budget)
         change = Change(
             window.counter,
-            checked_amount(asked.amount, CREDITED_MAX),
+            checked_credit(asked.amount),
             asked.note,
             None,
             asked.key,

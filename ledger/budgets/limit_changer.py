@@ -25,7 +25,7 @@ from ledger.budgets import (
     limit_windows,
     rights_plan,
 )
-from ledger.budgets.amount_rules import GROWTH_DIGITS, checked_amount, fits
+from ledger.budgets.amount_rules import GROWTH_DIGITS, check_credited, checked_amount, fits
 from ledger.budgets.calendar import Window
 from ledger.budgets.initial_shares import first_rights, weighed
 from ledger.budgets.limit_change import LimitChange, change_now
@@ -68,6 +68,8 @@ class LimitChanger:
         place = await LimitTarget.of(self._access, budget)
         more = amounts.addend(amount)
         checked_amount(more, more)
+        if (rule := place.terms.budget_of(budget)) and rule.credits:
+            check_credited(more, "a raise")
         checked_id(raise_id)
         self._check_weights(weights)
         await self._do_due(place)

@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from ledger import Table
-from ledger.budgets import credit_grants
+from ledger.budgets import credit_grants, credit_rules
+from ledger.budgets.amount_rules import CREDITED_FINEST, CREDITED_MAX
 from ledger.budgets.budget import Hold
-from ledger.budgets.credit_rules import CREDITED_MAX
+from ledger.budgets.credit_keeper import LATE_SECONDS
 from ledger.budgets.grant_allowance import IDLE_SECONDS, ROTATE_SECONDS
 from ledger.budgets.rights import GRANTS_MAX, Holder, Rights, rights_item
 from ledger.budgets.rights_items import read_rights
@@ -278,6 +279,9 @@ async def test_an_item_that_is_full_of_grants_takes_no_credit() -> None:
         (-1, InvalidAmount),
         (Decimal("NaN"), InvalidAmount),
         (Decimal("1e-10"), AmountOverflow),
+        (CREDITED_MAX + 1, AmountOverflow),
+        (10**30, AmountOverflow),
+        (Decimal("1e37"), AmountOverflow),
     ],
 )
 async def test_amounts_that_cannot_be_added_up_are_refused(
@@ -299,6 +303,21 @@ async def test_amounts_that_cannot_be_added_up_are_refused(
         assert isinstance(hold, Hold)
         with pytest.raises(AmountOverflow):
             await hold.settle(Decimal("1e-10"))
+
+
+@pytest.mark.parametrize("limit", [CREDITED_MAX + 1, Decimal("1e37"), Decimal("1e-30")])
+async def test_a_limit_is_in_the_bounds_of_credits(limit: Decimal) -> None:
+    """A total has the digits of both; where no credits are taken it is not."""
+    async with opened() as (_world, east, _west):
+        rule = r"multiple of 1E-9, up to 1E\+22, where a budget takes credits; got"
+        with pytest.raises(AmountOverflow, match=rule):
+            await east.budget("stock/8").create(limit)
+        with pytest.raises(AmountOverflow, match=rule):
+            await east.budget(STOCK).raise_limit(limit, id="r")
+        assert (await east.budget(STOCK).state()).limit == 0
+        await east.budget("stock/8").create(CREDITED_MAX)
+        await east.budget(STOCK).raise_limit(CREDITED_FINEST, id="r")
+        await east.budget("key/8").create(limit)
 
 
 async def test_a_budget_whose_pattern_has_no_credits_takes_none() -> None:
@@ -390,6 +409,47 @@ async def test_of_a_bundle_each_budget_with_credits_gets_its_rights_back() -> No
         assert not await east.budget("key/1").spend(5)
         await world.pass_time(2 * IDLE_SECONDS)
         assert (await shown(world)).grants == {}
+
+
+async def test_each_budget_with_credits_of_a_bundle_takes_in_what_comes_back() -> None:
+    """Its entry names a grant of each, so it shows in every region as it was put."""
+    async with opened() as (world, east, _west):
+        names = [STOCK, "stock/8", "stock/9"]
+        for name in names[1:]:
+            await east.budget(name).create(0)
+        for name in names:
+            await east.budget(name).credit(5)
+        world.replicate()
+        await world.pass_time(5)
+        granted = await east.budgets(names).spend(5)
+        assert isinstance(granted, Granted)
+        world.replicate()
+        await east.ledger.reverse(granted.entry)
+        assert (await east.budget("stock/9").state()).waiting == 5
+        world.replicate()
+        await world.pass_time(5)
+        for name in names:
+            assert await east.budget(name).spend(5)
+            assert not await east.budget(name).spend(1)
+            assert (await east.budget(name).state()).waiting == 0
+
+
+async def test_what_a_pass_took_in_waits_no_more() -> None:
+    """A process that could not take it in looks again, once it has waited for long."""
+    async with opened() as (world, east, _west):
+        await east.budget(STOCK).credit(5)
+        world.isolate(WEST)
+        await world.pass_time(2 * LATE_SECONDS)
+        assert (await east.budget(STOCK).state()).waiting == 5
+        rights = await shown(world)
+        (version,) = rights.grants
+        closed = credit_rules.take_in(rights, version, Decimal(5))
+        assert closed is not None
+        closed = credit_rules.close_credits(closed, version)
+        assert closed is not None
+        await world.store(EAST).write(Put(rights_item(closed, STOCK)))
+        await world.pass_time(5)
+        assert (await east.budget(STOCK).state()).waiting == 0
 
 
 @pytest.mark.parametrize("is_there", [False, True])
