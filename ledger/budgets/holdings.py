@@ -212,10 +212,10 @@ class Holdings:
         ages = dict.fromkeys(self._waited, 0.0)  # of those that wait no more
         self._waited = {}
         for keeper in self._credits.values():
-            if waiting := keeper.waiting:
-                name, age = (keeper.pattern, keeper.unshown_by), now - waiting[0].since
-                self._waited[name] = max(age, self._waited.get(name, 0.0))
-                count += len(waiting)
+            waiting, name = keeper.waiting, (keeper.pattern, keeper.unshown_by)
+            age = now - waiting[0].since if waiting else 0.0
+            self._waited[name] = max(age, self._waited.get(name, 0.0))
+            count += len(waiting)
         self._metrics.budget_credits_wait(self._region, count, {**ages, **self._waited})
 
     async def _tried(
