@@ -47,8 +47,8 @@ class RegionRights:
     def at_stake(self) -> Decimal:
         """The most that a reclaim of the region would mint again: all that it has not charged.
 
-        Less the entries of its open grants that other regions show by then: spends, and credits
-        that cannot be spent yet, which are below 0.
+        Less the spends of its open grants that other regions show by then. What was credited there
+        and cannot be spent yet comes on top.
         """
         return max(_ZERO, amounts.total_wide((self.free, self.granted, self.in_flight)))
 
@@ -88,7 +88,8 @@ class BudgetState:
     what was credited, lies between `charged`, what closed grants came to, and `charged` and
     `granted` together, what open ones may come to. `grants` are all that are open, `in_flight` is
     by pair. `waiting` is the sum of what this process credited and cannot be spent yet, since not
-    every region shows it: what other processes credited is not in it.
+    every region shows it: what other processes credited is not in it. `takes_credits` if its
+    pattern has credits.
     """
 
     budget: str
@@ -101,6 +102,7 @@ class BudgetState:
     grants: tuple[OpenGrant, ...] = ()
     in_flight: tuple[InFlight, ...] = ()
     waiting: Decimal = _ZERO
+    takes_credits: bool = False
 
     @property
     def free(self) -> Decimal:
@@ -162,6 +164,7 @@ def state_of(
         for taker in sorted({*items, *items[giver].sent} - gone)
         if (amount := _under_way(items, giver, taker)) > 0
     ]
+    rule = terms.budget_of(window.budget)
     credited = {holder: _taken_in(rights) for holder, rights in items.items()}
     return BudgetState(
         window.budget,
@@ -202,6 +205,7 @@ def state_of(
         ),
         tuple(pairs),
         waiting,
+        rule is not None and rule.credits,
     )
 
 
@@ -291,18 +295,21 @@ def _lines(state: BudgetState) -> Iterator[str]:
         going = f", {text(state.target)} once {until}"
     yield f"budget {state.counter}: limit {text(state.limit)}{going}"
     most = amounts.total_wide((state.charged, state.granted))
+    spent = "spent, less what was credited" if state.takes_credits else "spent"
     yield (
-        f"spent: {text(state.charged)} charged, up to {text(most)} with what open grants may spend"
+        f"{spent}: {text(state.charged)} charged, up to {text(most)} with what open grants may"
+        " spend"
     )
     yield f"free: {text(state.free)}"
     if state.waiting:
         yield f"credited, and free once every region shows it: {text(state.waiting)}"
+    beside = ", and what was credited there and is not free yet" if state.takes_credits else ""
     for region in state.regions:
         lost = ", lost" if region.is_lost else ""
         yield (
             f"{region.region}{lost}: {text(region.free)} free, {text(region.granted)} granted,"
             f" {text(region.in_flight)} on its way here, {text(region.charged)} charged;"
-            f" a reclaim would put at most {text(region.at_stake)} at stake"
+            f" a reclaim would put at most {text(region.at_stake)} at stake{beside}"
         )
         if region.owed:
             yield f"{region.region} owes {text(region.owed)}: it was charged more than it had"

@@ -397,6 +397,7 @@ class BudgetModel(ValueModel[BudgetState]):
     waiting: Amount = Field(
         description="What the instance that answers credited, and not every region shows yet."
     )
+    takes_credits: bool = Field(description="Whether its pattern has credits.")
     regions: tuple[RegionRightsModel, ...]
     grants: tuple[OpenGrantModel, ...]
     in_flight: tuple[InFlightModel, ...]

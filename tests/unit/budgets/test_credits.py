@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from ledger.budgets.amount_rules import CREDITED_FINEST, CREDITED_MAX
 from ledger.budgets.budget import Hold
 from ledger.budgets.credit_keeper import LATE_SECONDS
 from ledger.budgets.grant_allowance import IDLE_SECONDS, ROTATE_SECONDS
+from ledger.budgets.grant_closing import RegionViews
+from ledger.budgets.lost_stake import ARRIVED_SECONDS
+from ledger.budgets.reclaim import reclaim_lost
 from ledger.budgets.rights import GRANTS_MAX, Holder, Rights, rights_item
 from ledger.budgets.rights_items import read_rights
 from ledger.budgets.spend_request import Granted
@@ -357,6 +361,31 @@ async def test_a_call_may_wait_until_it_can_be_spent() -> None:
             tasks.start_soon(credit, 3.0)
             await world.pass_time(5)
         assert results == [True, False]
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_a_reclaim_mints_no_more_than_was_said_to_be_at_stake(*, is_shown: bool) -> None:
+    """What was credited and can be spent is in the number, what waits is named beside it."""
+    async with opened(10) as (world, east, west):
+        await west.budget(STOCK).credit(100)
+        if is_shown:
+            world.replicate()
+        await world.pass_time(3)
+        world.replicate()
+        state = await east.budget(STOCK).state()
+        lines = await east.budget(STOCK).explain()
+    there = next(one for one in state.regions if one.region == WEST)
+    assert there.at_stake == (100 if is_shown else 0)
+    waiting = 0 if is_shown else 100
+    assert f"at most {there.at_stake} at stake, and what was credited there and is not" in lines
+    spent = "spent, less what was credited: -100 charged" if is_shown else "credited: 0 charged"
+    assert spent in lines
+    gone = {"regions": (EAST,), "lost": (WEST,), "given_up_at": world.clock.now(), "generation": 2}
+    terms = replace(world.settings.terms, **gone)  # type: ignore[arg-type]
+    await world.clock.advance(ARRIVED_SECONDS + 3_600)
+    regions = RegionViews({EAST: world.store(EAST)}, terms, world.clock)
+    [found] = (await reclaim_lost(regions, WEST, STOCK)).values()
+    assert found.amount == there.at_stake + waiting
 
 
 # Reversals.

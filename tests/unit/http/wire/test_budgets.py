@@ -33,6 +33,7 @@ def test_a_budget_is_what_it_was() -> None:
         (OpenGrant("us-east-1", 3, Decimal(2), SECONDS, SECONDS + 60, is_over=True),),
         (InFlight("mars", "us-east-1", Decimal("0.5")),),
         Decimal("0.25"),
+        takes_credits=True,
     )
     fields = orjson.loads(orjson.dumps(BudgetModel.fields_of(state)))
     shown = schemas.BudgetModel(**fields)
