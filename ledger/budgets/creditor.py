@@ -18,6 +18,7 @@ from ledger.budgets.holdings import Holdings
 from ledger.budgets.region_access import RegionAccess
 from ledger.budgets.rights import GrantName
 from ledger.budgets.spend_request import Credited, checked_wait
+from ledger.core.budget_rules import BudgetRule
 from ledger.core.errors import InvalidInput, LedgerError, RetryHorizonPassed, StateConflict
 from ledger.core.values import Entry, Spending
 from ledger.runtime.call_deadlines import NEVER, bounded, not_sent
@@ -166,9 +167,8 @@ class Creditor:
         rule = rule_of(self._settings.current.terms, budget)
         if not rule.credits:
             raise InvalidInput(
-                f"budget {budget!r} takes no credits: its pattern must have `credits:on`"
-                " (`ledger table set budgets PATTERN=credits:on`); a limit is raised by"
-                " `raise_limit`"
+                f"budget {budget!r} takes no credits: its pattern {_lacks(rule)}; a limit is raised"
+                " by `raise_limit`"
             )
         return window_of(checked_budget(budget, rule), rule, self._clock.now())
 
@@ -208,3 +208,12 @@ class Creditor:
         if waiting is not None:
             return waiting.is_over
         return await keeper.shows_taken_in(entry)
+
+
+def _lacks(rule: BudgetRule) -> str:
+    """Return why a pattern has no credits: what it has instead, or how it can have them."""
+    if rule.window != "none" or rule.rolling:
+        return "limits a time (`window`, `rolling`), and credits are for all time"
+    if rule.on_outage != "refuse":
+        return "has `on_outage:allow`, and credits need `on_outage:refuse`"
+    return "must have `credits:on` (`ledger table set budgets PATTERN=credits:on`)"

@@ -44,6 +44,9 @@ def reverse(
     Repeating the command changes nothing more and shows the first reversal, as long as it is in the
     table or its archive. An entry that was merged can be reversed if the table has an archive. One
     that is not merged is reversed once every region shows it alike: that is waited for, a little.
+
+    Of a spend from a budget with credits the amount can be spent again once every region shows the
+    reversal: a pass of the compactor sees to it, in some 20 min.
     """
     settings, place = common.chosen()
     # Its change, and everything else, are read from the table or the archive.
@@ -53,10 +56,13 @@ def reverse(
     if common.as_json:
         print_json([entry_fields(made)])
         return
+    later = ""
+    if made.spending is not None:  # it names the grants of what it gives back
+        later = "; its budgets have the amount back once every region shows it"
     moved = legs_text(made.legs) or amounts.to_text(made.change)
     say(
         f"{made.counter}: {made.reverses} reversed by {moved}, recorded in"
-        f" {made.region} as {made.id}"
+        f" {made.region} as {made.id}{later}"
     )
 
 

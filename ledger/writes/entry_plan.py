@@ -378,8 +378,9 @@ def _described(entry: Entry, other: Entry) -> str:
         [f"of which {differing[0]:03d} is {differing[1][0] or 'none':.200}"] if differing else []
     )
     if (spending := entry.spending) is not None:
-        kind = "held" if spending.hold is not None else "spent"
-        parts.append(f"{kind} from {', '.join(name or entry.counter for name in spending.budgets)}")
+        kind = "held from" if spending.hold is not None else "spent from"
+        kind = "credited to" if entry.change > 0 else kind
+        parts.append(f"{kind} {', '.join(name or entry.counter for name in spending.budgets)}")
     return " ".join(parts)
 
 

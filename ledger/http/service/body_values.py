@@ -106,7 +106,9 @@ def _not_negative(value: object) -> Decimal:
 def _above_0(value: object) -> Decimal:
     found = _addend(value)
     if found <= 0:
-        raise InvalidAmount(f"an amount to spend or hold must be above 0, got {value!r:.100}")
+        raise InvalidAmount(
+            f"an amount to spend, hold or credit must be above 0, got {value!r:.100}"
+        )
     return _of_budget(found, value)
 
 

@@ -38,6 +38,11 @@ from ledger.testing.clock import START
 
 EAST, WEST = "us-east-1", "eu-west-1"
 STOCK = "stock/7"
+NO_CREDITS: dict[str, dict[str, object]] = {
+    "day/*": {"window": "day"},
+    "span/*": {"rolling": "24h"},
+    "open/*": {"on_outage": "allow"},
+}
 
 
 @asynccontextmanager
@@ -45,7 +50,7 @@ async def opened(
     limit: int = 0, **rule: object
 ) -> AsyncIterator[tuple[MemoryGlobalTable, Table, Table]]:
     """Open a table of two regions in memory, with a budget that takes credits."""
-    rules = {"stock/*": {"credits": "on", **rule}, "key/*": {}}
+    rules = {"stock/*": {"credits": "on", **rule}, "key/*": {}, **NO_CREDITS}
     world = MemoryGlobalTable([EAST, WEST], budgets=rules)
     async with world.table(EAST) as east, world.table(WEST) as west:
         await east.budget(STOCK).create(limit)
@@ -92,9 +97,9 @@ async def test_a_repeat_with_its_key_credits_nothing_more() -> None:
         assert await delivered(east) == (True, True)
         await world.pass_time(3)
         assert await delivered(east) == (True, True)
-        with pytest.raises(KeyConflict):
+        with pytest.raises(KeyConflict, match=r"change 6 credited to .*change 5 credited to"):
             await stock.credit(6, key="delivery-1", at=START)
-        with pytest.raises(KeyConflict):
+        with pytest.raises(KeyConflict, match=r"change -5 spent from .*change 5 credited to"):
             await stock.spend(5, key="delivery-1", at=START)
         await world.pass_time(2 * IDLE_SECONDS)
         rights = await shown(world)
@@ -330,6 +335,11 @@ async def test_a_budget_whose_pattern_has_no_credits_takes_none() -> None:
         await east.budget("key/1").create(5)
         with pytest.raises(InvalidInput, match="credits:on"):
             await east.budget("key/1").credit(5)
+        for name in ("day/1", "span/1"):
+            with pytest.raises(InvalidInput, match="limits a time"):
+                await east.budget(name).credit(5)
+        with pytest.raises(InvalidInput, match="credits need `on_outage:refuse`"):
+            await east.budget("open/1").credit(5)
         with pytest.raises(BudgetMissing):
             await east.budget("stock/8").credit(5)
         with pytest.raises(BudgetMissing):

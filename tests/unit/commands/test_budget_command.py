@@ -23,6 +23,7 @@ from ledger.budgets.rights import Holder
 from ledger.budgets.spend_request import Refused
 from ledger.commands import budget_recovery
 from ledger.core.errors import ContractChangeRefused, InvalidInput, OutcomeUnknown
+from ledger.session.ledger import Ledger
 from ledger.settings import Settings
 from ledger.table import Table
 from ledger.testing import MemoryGlobalTable
@@ -81,6 +82,20 @@ def test_a_credit_says_whether_it_can_be_spent(desk: Desk) -> None:
     refused = desk.run("credit", COUNTER, "5")
     assert refused.status == 2
     assert "credits:on" in refused.errors
+
+
+def test_a_reversed_spend_says_when_it_can_be_spent_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the budget has credits; the command ends before every region shows it."""
+    monkeypatch.setattr(Ledger, "open", lambda *_, region, **__: desk.world.ledger(region))
+    back = "; its budgets have the amount back once every region shows it\n"
+    for counter, ends in (("stock/7", True), (COUNTER, False)):
+        desk.run("create", counter, "5")
+        entry = desk.json("spend", counter, "2")["id"]
+        ran = run_command_here("ledger", "reverse", counter, entry, folder=desk.folder)
+        assert ran.status == 0, ran
+        assert ran.out.endswith(back) is ends
 
 
 def test_a_first_delivery_counts_once(desk: Desk) -> None:

@@ -129,6 +129,8 @@ async def test_a_budget_is_credited_once_by_its_key() -> None:
         without = await service.post("/v1/budgets/key%2F42/credits", {"amount": "1"})
         assert without.status_code == 400
         assert "credits:on" in without.json()["detail"]
+        nothing = await service.post(credits_, {"amount": "0"})
+        assert "hold or credit must be above 0" in nothing.json()["detail"]
         reader = OneGrant("read")
     async with served(MemoryGlobalTable([HOME], budgets=rules), access=reader) as service:
         assert (await service.post(credits_, {"amount": "1"})).status_code == 403
