@@ -383,7 +383,7 @@ class StoreError(LedgerError):
 
 
 class Unreachable(StoreError):
-    """There was no connection to the region, or no answer from it."""
+    """There was no connection to the region, no answer, or no room there for one more credit."""
 
     @classmethod
     def unanswered(cls, text: str) -> Self:
