@@ -52,8 +52,9 @@ PERIOD_BYTES = 5_000
 ENTRY_BYTES = 110
 PART_BYTES = 6
 """Bytes of a change in an entry of several: an amount of four or five digits and a space."""
-TRANSFER_BYTES, LEG_BYTES = 92, 19
-"""Bytes of a transfer without its legs, and of a leg whose account has some ten characters."""
+TRANSFER_BYTES, LEG_BYTES, SHARED_LEG_BYTES = 92, 19, 6
+"""Bytes of a transfer without its legs, and of a leg whose account has some ten characters; packed
+with those of others of its item."""
 ACCOUNT_BYTES = 7.6
 """Bytes of an account in a net, packed, with names such as `customer/000123`; random ones: 27."""
 TRANSFER_SECONDS, ACCOUNT_SECONDS = 8.1e-6, 5.6e-6
@@ -116,7 +117,8 @@ class Workload:
     def entry_bytes(self) -> float:
         """Bytes of an entry: the only change of one is its sum."""
         if self.legs:
-            return TRANSFER_BYTES + LEG_BYTES * self.legs
+            leg_bytes = SHARED_LEG_BYTES * self.combined if self.combined > 1 else LEG_BYTES
+            return TRANSFER_BYTES + leg_bytes * self.legs
         return ENTRY_BYTES + (PART_BYTES * self.combined if self.combined > 1 else 0.0)
 
     @property
@@ -148,8 +150,13 @@ class Workload:
         ):
             if not least <= value <= most:
                 raise InvalidInput(f"{name} must be from {least:g} to {most:g}, got {value:g}")
-        if self.legs and (self.combined > 1 or self.periods):
-            raise InvalidInput("transfers share no items, and books have no sums by period")
+        if self.legs and self.periods:
+            raise InvalidInput("books have no sums by period")
+        if self.legs and self.entry_bytes > max(UNIT_BYTES, TRANSFER_BYTES + LEG_BYTES * self.legs):
+            raise InvalidInput(
+                f"{self.combined:g} transfers of {self.legs} legs share no item: one takes a write"
+                f" unit, some {UNIT_BYTES // SHARED_LEG_BYTES // self.legs} of them"
+            )
 
     def groups(self) -> Iterator[tuple[int, float]]:
         """Yield how many counters get which rate of entries a second each, the hottest first."""
@@ -252,7 +259,8 @@ def estimate(workload: Workload, settings: Settings, prices: Prices | None = Non
     read_units = merging_reads + workload.totals / workload.regions * mean_total
     reading = READ_SHARE * ENTRY_SECONDS / MEASURED_REGIONS * workload.regions
     entry_seconds = (1 - READ_SHARE) * ENTRY_SECONDS + reading
-    entry_seconds += TRANSFER_SECONDS * workload.regions if workload.legs else 0.0
+    transfers = workload.combined if workload.legs else 0.0
+    entry_seconds += TRANSFER_SECONDS * workload.regions * transfers
     fold_seconds = FOLD_SECONDS + ACCOUNT_SECONDS * workload.accounts
     cores = entries * entry_seconds + folds * fold_seconds
     processes = max(1, ceil(cores / BUSY_SHARE))

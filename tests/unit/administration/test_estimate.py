@@ -251,6 +251,8 @@ def test_a_book_costs_by_its_accounts_and_its_bound_is_named() -> None:
     assert units(by_fold[100], 10) == pytest.approx(2.04, abs=0.02)
     assert units(by_fold[100], 1_000) == pytest.approx(2.20, abs=0.04)
     assert units(by_fold[500], 10_000) == pytest.approx(2.33, abs=0.04)
+    shared = Workload(changes=25_000, counters=1, regions=2, legs=2, accounts=1_000, combined=50)
+    assert estimate(shared, SETTINGS).units_per_change == pytest.approx(0.041, abs=0.002)
     assert units(by_fold[500], 10, legs=48) == units(by_fold[500], 10)
     assert units(by_fold[500], 10, legs=100) == pytest.approx(units(by_fold[500], 10) + 2)
     few = Workload(changes=10, counters=1, regions=2, legs=2, accounts=100)
@@ -274,7 +276,7 @@ def test_a_book_costs_by_its_accounts_and_its_bound_is_named() -> None:
         ({"legs": 101, "accounts": 5}, "legs of a transfer must be from 2 to 100, got 101"),
         ({"accounts": 5}, "legs of a transfer must be from 2 to 100, got 0"),
         ({"legs": 2}, "accounts of a book must be from 2"),
-        ({"legs": 2, "accounts": 5, "combined": 2}, "share no items"),
+        ({"legs": 2, "accounts": 5, "combined": 90}, "90 transfers of 2 legs share no item"),
         ({"legs": 2, "accounts": 5, "periods": True}, "no sums by period"),
     ],
 )
