@@ -247,9 +247,9 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         A change is a `Change`, or a pair of counter and amount. `timeout` as in `record`.
 
         With a `key` and its time, as in `record`, the call may be repeated with the same list: each
-        change counts once. Then each is an amount alone. Changes of one counter share items, 100 in
-        each, so that they cost a hundredth; the key says nothing of how many of the items are
-        there, so repeat the whole list::
+        change counts once. Then each is an amount, or the legs of a transfer, alone. Changes of one
+        counter share items, up to 100 in each, so that they cost a hundredth; the key says nothing
+        of how many of the items are there, so repeat the whole list::
 
             await ledger.record_many(batch, key=f"{file}:{offset}", at=file_made_at)
 
