@@ -264,7 +264,7 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         asked, parts, end = parse_changes(changes), self._open_parts, deadline_of(timeout)
         end = await self._renew_by(end)
         with self._transfers(asked) as made:
-            await self._check_room(asked, end)
+            await self._check_room(asked, end, is_listed=key is not None)
             if key is None and at is None:
                 entries = await self._counted(parts.writer.record_many(asked, end=end))
             else:
@@ -273,11 +273,14 @@ class Ledger(SessionReads, SessionListings, SessionFeed):
         parts.hints.wrote_all(entries)
         return entries
 
-    async def _check_room(self, changes: Sequence[Change], end: float) -> None:
+    async def _check_room(
+        self, changes: Sequence[Change], end: float, *, is_listed: bool = False
+    ) -> None:
         """Refuse transfers for whose accounts a book has no room; only where there are books."""
         parts = self._open_parts
         if parts.settings.current.books:
-            await self._counted(bounded(end, parts.room.check(changes), not_sent))
+            checked = parts.room.check(changes, is_listed=is_listed)
+            await self._counted(bounded(end, checked, not_sent))
 
     async def _record_listed(self, listed: ListedChanges, end: float) -> list[Entry]:
         parts = self._open_parts

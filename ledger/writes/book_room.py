@@ -60,8 +60,10 @@ class BookRoom:
         self._known: OrderedDict[tuple[str, Account], None] = OrderedDict()
         self._looks: OrderedDict[str, _Look] = OrderedDict()
 
-    async def check(self, changes: Iterable[Change]) -> None:
+    async def check(self, changes: Iterable[Change], *, is_listed: bool = False) -> None:
         """Refuse transfers that would open an account in a book that is full.
+
+        `is_listed` if they have a key together.
 
         Raises:
             BookFull: this call writes nothing; of a change with a key an earlier one may have.
@@ -78,7 +80,9 @@ class BookRoom:
                 try:
                     await self._open(change.counter, new)
                 except BookFull as error:
-                    if change.key is not None:  # an earlier call, elsewhere, may have made it
+                    if (
+                        is_listed or change.key is not None
+                    ):  # an earlier call, elsewhere, may have made it
                         error.outcome = "unknown"
                     raise
             self._use(change.counter, used)

@@ -232,6 +232,11 @@ async def test_a_full_book_opens_no_account_and_goes_on_with_those_that_it_has(
         with pytest.raises(BookFull) as caught:
             await book.transfer(new, key="k", at=table._services.clock.now())
         assert caught.value.outcome == "unknown", "an earlier call may have made it"
+        for key, outcome in (("k", "unknown"), (None, "not_applied")):
+            at = table._services.clock.now() if key else None
+            with pytest.raises(BookFull) as caught:
+                await book.transfer_many([Transfer(new)], key=key, at=at)
+            assert caught.value.outcome == outcome
         with pytest.raises(BookFull, match="in USD"):
             await book.transfer([("cash", "USD", -1), ("customer/3", "USD", 1)])
         await book.transfer([("cash", "EUR", -1), ("customer/3", "EUR", 1)])
