@@ -11,6 +11,7 @@ from unicodedata import normalize
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.strategies import money
 
 from ledger.core import books, transfers
 from ledger.core.capacity import WRITE_UNIT_BYTES, item_size
@@ -35,7 +36,8 @@ BOOK = "book/shop"
 
 def transfer(amount: int | Decimal, to: str = "alice", asset: str = "EUR") -> Legs:
     """Return a transfer from cash to an account."""
-    return books.checked_legs([("cash", asset, -amount), (to, asset, amount)])
+    given = Decimal(amount)
+    return books.checked_legs([("cash", asset, given.copy_negate()), (to, asset, given)])
 
 
 SALES = [transfer(5), transfer(Decimal("12.50"), 'b"ob'), transfer(7, "cafe", "USD")]
@@ -59,9 +61,9 @@ def drawn_transfers(draw: st.DrawFn) -> Legs:
     """Draw legs of up to three assets."""
     legs = list[Any]()
     for asset in draw(st.sets(st.sampled_from(["EUR", "USD/2", '"']), min_size=1)):
-        amount = draw(st.decimals(Decimal("0.01"), 10**20, places=2))
+        amount = draw(money().filter(bool))
         one, other = draw(st.lists(names, min_size=2, max_size=2, unique=True))
-        legs += [(f"a/{one}", asset, amount), (f"a/{other}", asset, -amount)]
+        legs += [(f"a/{one}", asset, amount), (f"a/{other}", asset, amount.copy_negate())]
     return books.checked_legs(legs)
 
 
@@ -123,7 +125,7 @@ def test_seventy_transfers_share_a_write_unit() -> None:
     """Of two legs, with names that come again: with amounts alone that are all different."""
     gathered = GatheredTransfers("book/shop1")
     number = 0
-    while gathered.take(transfer(Decimal(100 + 7919 * number) / 100, f"customer/{number:06d}")):
+    while gathered.take(transfer(Decimal(f"{100 + 7919 * number}e-2"), f"customer/{number:06d}")):
         number += 1
     assert number >= 70
     item = entry_item(replace(item_of(), count=gathered.size, parts=gathered.text))

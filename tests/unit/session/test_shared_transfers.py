@@ -31,8 +31,8 @@ FEW = {"fold_min": 1, "prune_min": 1, "scan_every": 0}
 
 def sale(number: int) -> list[tuple[str, str, Decimal]]:
     """Return the legs of one sale."""
-    amount = Decimal(number * 25) / 100
-    return [("cash", "EUR", -amount), (f"customer/{number:04d}", "EUR", amount)]
+    amount = Decimal(f"{number * 25}e-2")
+    return [("cash", "EUR", amount.copy_negate()), (f"customer/{number:04d}", "EUR", amount)]
 
 
 SALES = [sale(number) for number in range(1, 11)]
