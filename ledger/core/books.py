@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from ledger.core import amounts, keys
-from ledger.core.decompression import inflated
+from ledger.core.decompression import inflated_text
 from ledger.core.errors import (
     AmountOverflow,
     DamagedItem,
@@ -50,6 +50,7 @@ TEXT_BYTES_MAX = 4 * 1024 * 1024
 UNLIKE_SHOWN_MAX = 10
 """Accounts that differ and are named; the rest are only counted."""
 _LEVEL = 6
+_NAMES = json.JSONEncoder(ensure_ascii=False)
 _NOTHING = Decimal(0)
 
 
@@ -388,16 +389,26 @@ def balanced(legs: Sequence[Leg]) -> tuple[Leg, ...]:
 
 def packed(accounts: Accounts) -> bytes:
     """Return balances as the bytes that a net keeps of them: zlib of JSON, in code point order."""
+    return compressed(json_of(accounts))
+
+
+def json_of(accounts: Accounts) -> str:
+    """Return amounts by asset and account as JSON, in their order."""
     parts = (
-        f"{json.dumps(asset, ensure_ascii=False)}:{{"
+        f"{_NAMES.encode(asset)}:{{"
         + ",".join(
-            f"{json.dumps(account, ensure_ascii=False)}:{amounts.to_text(balance)}"
-            for account, balance in balances.items()
+            f"{_NAMES.encode(account)}:{amounts.to_text(amount)}"
+            for account, amount in by_account.items()
         )
         + "}"
-        for asset, balances in accounts.items()
+        for asset, by_account in accounts.items()
     )
-    return zlib.compress(("{" + ",".join(parts) + "}").encode(), _LEVEL)
+    return "{" + ",".join(parts) + "}"
+
+
+def compressed(text: str) -> bytes:
+    """Return the bytes that an item has of a text, which `inflated_text` reads."""
+    return zlib.compress(text.encode(), _LEVEL)
 
 
 def unpacked(data: bytes) -> Accounts:
@@ -406,9 +417,7 @@ def unpacked(data: bytes) -> Accounts:
     Raises:
         ValueError: they are not in the form of `packed`.
     """
-    text, rest = inflated(data, bytes_max=TEXT_BYTES_MAX)
-    if rest:
-        raise ValueError(f"{len(rest)} bytes follow the accounts")
+    text = inflated_text(data, bytes_max=TEXT_BYTES_MAX)
     try:
         found = json.loads(text, parse_float=amounts.parse, parse_int=amounts.parse)
         balances = [each for by_account in found.values() for each in by_account.values()]

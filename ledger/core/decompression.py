@@ -6,6 +6,18 @@ Pure: no clock, no randomness, no I/O.
 import zlib
 
 
+def inflated_text(packed: bytes, *, bytes_max: int) -> str:
+    """Return the text that bytes of zlib unpack to, all of them.
+
+    Raises:
+        ValueError: as `inflated`, others follow, or it is no UTF-8.
+    """
+    data, rest = inflated(packed, bytes_max=bytes_max)
+    if rest:
+        raise ValueError(f"{len(rest)} bytes follow the text")
+    return data.decode()
+
+
 def inflated(packed: bytes, *, bytes_max: int, window: int = zlib.MAX_WBITS) -> tuple[bytes, bytes]:
     """Return what one whole compressed stream unpacks to, and the bytes that follow it.
 

@@ -98,7 +98,7 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
 
 def _parts_attribute(parts: str) -> dict[str, AttributeValue]:
     if transfers.is_text(parts):
-        return {"legs": {"B": transfers.packed(parts)}}
+        return {"legs": {"B": books.compressed(parts)}}
     return {"parts": {"S": parts}}
 
 
@@ -157,7 +157,7 @@ def entry_of(item: Item) -> Entry:
             reverses=_text(item, "reverses"),
             spending=spending_of(item),
             parts=_parts_of(item),
-            legs=() if "B" in item.get("legs", ()) else legs_of(item),
+            legs=() if transfers.are_shared(item) else legs_of(item),
             metadata=metadata_in(item.get("metadata")),
         )
     except ValueError as error:
@@ -224,7 +224,7 @@ def _parts_of(item: Item) -> str:
     Raises:
         ValueError: the transfers that share it cannot be read.
     """
-    if "B" in item.get("legs", ()):
+    if transfers.are_shared(item):
         return transfers.text_in(item["legs"]["B"])
     is_ours = "parts" in item and ids.parse(item["sk"]["S"]) is not None
     return (_text(item, "parts") or "") if is_ours else ""

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from ledger.core import amounts, books, ids, transfers
 from ledger.core.capacity import WRITE_UNIT_BYTES
@@ -52,43 +52,58 @@ def text_room(counter: str) -> int:
     return max(0, WRITE_UNIT_BYTES - ATTRIBUTE_BYTES - len(counter.encode()))
 
 
+def part_text(part: Part) -> str:
+    """Return how an item has a change: as an amount in canonical form, or a transfer as JSON."""
+    return transfers.text_of(part) if isinstance(part, tuple) else amounts.to_text(part)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Return the changes of an item as it has them: amounts with one space between, or a list."""
+    if texts and texts[0].startswith("{"):
+        return f"[{','.join(texts)}]"
+    return " ".join(texts)
+
+
 def parts_text(parts: Iterable[Part]) -> str:
-    """Return changes as an item has them: amounts in canonical form, with one space between."""
-    texts, is_book = list[str](), False
-    for part in parts:
-        is_book = isinstance(part, tuple)
-        texts.append(transfers.text_of(part) if isinstance(part, tuple) else amounts.to_text(part))
-    return transfers.texts_together(texts) if is_book else " ".join(texts)
+    """Return changes as an item has them."""
+    return joined([part_text(part) for part in parts])
 
 
-class Gathered(Protocol):
+class Gathered:
     """Changes of one counter that gather for an item, in their order: all amounts, or transfers."""
 
-    change: Decimal
-    counter: str
+    __slots__ = ("change", "counter", "texts")
 
-    def take(self, part: Any, /) -> bool:
-        """Take one more, of the kind of the first; return False if it has no room."""
+    def __init__(self, counter: str) -> None:
+        self.counter = counter
+        self.change = _NOTHING
+        self.texts: list[str] = []
+
+    def take(self, part: Any) -> bool:
+        """Take one more, of the kind of the first; return False if it has no room.
+
+        The first change always has room.
+        """
+        raise NotImplementedError
 
     @property
     def size(self) -> int:
         """The number of changes."""
+        return len(self.texts)
 
     @property
     def text(self) -> str:
         """The changes, as an item has them."""
+        return joined(self.texts)
 
 
-class GatheredTransfers:
+class GatheredTransfers(Gathered):
     """Transfers of one book that gather for an item, in their order."""
 
-    __slots__ = ("_bytes_max", "_packed_bytes", "_text_bytes", "_texts", "counter")
-
-    change: Decimal = _NOTHING
+    __slots__ = ("_bytes_max", "_packed_bytes", "_text_bytes")
 
     def __init__(self, counter: str) -> None:
-        self.counter = counter
-        self._texts: list[str] = []
+        super().__init__(counter)
         self._text_bytes = 2
         self._packed_bytes = 0
         """As far as it is known: what came since it was packed last counts as it is."""
@@ -99,38 +114,26 @@ class GatheredTransfers:
         text = transfers.text_of(legs)
         size = len(text.encode()) + 1
         packed = self._packed_bytes + size
-        if self._texts:
+        if self.texts:
             if self._text_bytes + size > transfers.TEXT_BYTES_MAX or self.size >= PARTS_MAX:
                 return False
             if packed > self._bytes_max:
-                packed = len(transfers.packed(transfers.texts_together([*self._texts, text])))
+                packed = len(books.compressed(joined([*self.texts, text])))
             if packed > self._bytes_max:
                 return False
-        self._texts.append(text)
+        self.texts.append(text)
         self._text_bytes += size
         self._packed_bytes = packed
         return True
 
-    @property
-    def size(self) -> int:
-        """The number of transfers."""
-        return len(self._texts)
 
-    @property
-    def text(self) -> str:
-        """The transfers, as an item has them."""
-        return transfers.texts_together(self._texts)
+class GatheredParts(Gathered):
+    """Amounts of one counter that gather for an item, in their order."""
 
-
-class GatheredParts:
-    """Changes of one counter that gather for an item, in their order."""
-
-    __slots__ = ("_are_short", "_room", "_texts", "change", "counter")
+    __slots__ = ("_are_short", "_room")
 
     def __init__(self, counter: str) -> None:
-        self.counter = counter
-        self.change = _NOTHING
-        self._texts: list[str] = []
+        super().__init__(counter)
         self._room = text_room(counter)
         self._are_short = True
 
@@ -139,7 +142,7 @@ class GatheredParts:
 
         The first change always has room.
         """
-        text, texts = amounts.to_text(change), self._texts
+        text, texts = amounts.to_text(change), self.texts
         room = self._room - len(text)
         are_short = self._are_short and len(text) <= amounts.SHORT_CHARACTERS and "E" not in text
         if texts:
@@ -153,16 +156,6 @@ class GatheredParts:
         self.change, self._room, self._are_short = change, room - 1, are_short
         texts.append(text)
         return True
-
-    @property
-    def size(self) -> int:
-        """The number of changes."""
-        return len(self._texts)
-
-    @property
-    def text(self) -> str:
-        """Their amounts, as an item has them."""
-        return " ".join(self._texts)
 
 
 def gathering(counter: str, part: Part) -> Gathered:
@@ -235,7 +228,7 @@ def part_texts(entry: Entry) -> list[str]:
     if not transfers.is_text(entry.parts):
         return entry.parts.split(" ")
     parts = _read(entry.parts)
-    return [parts_text([part])[1:-1] for part in parts] or [entry.parts]
+    return [part_text(part) for part in parts] or [entry.parts]
 
 
 def _sum_of(parts: Iterable[Part]) -> Decimal:

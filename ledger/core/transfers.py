@@ -15,21 +15,18 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 from ledger.core import amounts, books
-from ledger.core.decompression import inflated
+from ledger.core.decompression import inflated_text
 from ledger.core.errors import InvalidInput
 from ledger.core.values import Leg
 
 Legs = tuple[Leg, ...]
 TEXT_BYTES_MAX = 8 * 1024
 """Of the JSON of all transfers of an item. A longer transfer shares no item."""
-_LEVEL = 6
-_NAMES = json.JSONEncoder(ensure_ascii=False)
 
 
 def is_text(parts: str) -> bool:
@@ -39,43 +36,29 @@ def is_text(parts: str) -> bool:
 
 def text_of(legs: Iterable[Leg]) -> str:
     """Return one transfer as JSON: asset -> account -> amount, in the order of its legs."""
-    by_asset: dict[str, list[str]] = {}
+    by_asset: dict[str, dict[str, Decimal]] = {}
     for account, asset, amount in legs:
-        by_asset.setdefault(asset, []).append(f"{_NAMES.encode(account)}:{amounts.to_text(amount)}")
-    return (
-        "{"
-        + ",".join(
-            f"{_NAMES.encode(asset)}:{{{','.join(each)}}}" for asset, each in by_asset.items()
-        )
-        + "}"
-    )
+        by_asset.setdefault(asset, {})[account] = amount
+    return books.json_of(by_asset)
 
 
-def texts_together(texts: Iterable[str]) -> str:
-    """Return the text of transfers that share an item."""
-    return f"[{','.join(texts)}]"
-
-
-def size_of(legs: Iterable[Leg]) -> int:
-    """Return how much of an item's text a transfer takes, in bytes, with what separates it."""
-    return len(text_of(legs).encode()) + 2
-
-
-def packed(text: str) -> bytes:
-    """Return the bytes that an item has of its transfers."""
-    return zlib.compress(text.encode(), _LEVEL)
+def size_of(text: str) -> int:
+    """Return how much of an item's text one of its changes takes, in bytes, with what separates."""
+    return len(text.encode()) + 2
 
 
 def text_in(data: bytes) -> str:
     """Return the text of the transfers in an item's bytes.
 
     Raises:
-        ValueError: they are not in the form of `packed`.
+        ValueError: they are not in the form of `books.compressed`.
     """
-    text, rest = inflated(data, bytes_max=TEXT_BYTES_MAX)
-    if rest:
-        raise ValueError(f"{len(rest)} bytes follow the transfers")
-    return text.decode()
+    return inflated_text(data, bytes_max=TEXT_BYTES_MAX)
+
+
+def are_shared(attributes: Mapping[str, Any]) -> bool:
+    """Return whether transfers share the item that has these attributes."""
+    return "B" in attributes.get("legs", ())
 
 
 def transfers_in(text: str) -> list[Legs]:
@@ -87,14 +70,7 @@ def transfers_in(text: str) -> list[Legs]:
     """
     try:
         found = json.loads(text, parse_float=amounts.parse, parse_int=amounts.parse)
-        listed = [
-            [
-                Leg(account, asset, amount)
-                for asset, by_account in one.items()
-                for account, amount in by_account.items()
-            ]
-            for one in found
-        ]
+        listed = [books.legs_of(one) for one in found]
     except (AttributeError, TypeError, InvalidInput, RecursionError) as error:
         raise ValueError(f"transfers cannot be read: {error!r}") from None
     if not isinstance(found, list) or not listed:

@@ -48,6 +48,7 @@ from ledger.core.fold import (
     collect,
     stamp_of,
 )
+from ledger.core.transfers import are_shared
 from ledger.core.values import NetChange
 from ledger.runtime.clock import ElapsedTime
 from ledger.runtime.tasks import in_portions
@@ -251,11 +252,12 @@ async def _read_once(
 def _portions_of(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     start = weight = 0
     for place, item in enumerate(items, start=1):
-        weight += SHARED_WEIGHT if "B" in item.get(LEGS, ()) else 1
+        weight += SHARED_WEIGHT if are_shared(item) else 1
         if weight >= TRANSFERS_PORTION:
             yield items[start:place]
             start, weight = place, 0
-    yield items[start:]
+    if start < len(items):
+        yield items[start:]
 
 
 class ReadProgress:

@@ -5,10 +5,11 @@ that were asked for, in order, also in the error of an unknown outcome.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple, cast
 
 from ledger.core import amounts, ids, keys, transfers
@@ -17,7 +18,16 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput, OutcomeUnknown
 from ledger.core.fold import Portions
 from ledger.core.own_keys import list_suffix
-from ledger.core.parts import Gathered, Part, gathering, part_in, part_of, parts_text, whole_of
+from ledger.core.parts import (
+    Gathered,
+    Part,
+    gathering,
+    joined,
+    part_in,
+    part_of,
+    part_text,
+    whole_of,
+)
 from ledger.core.tokens import one_spelling
 from ledger.core.transfers import Legs
 from ledger.core.values import Entry, Spending
@@ -109,7 +119,7 @@ def shared_legs(change: Change, settings: Settings) -> Legs | None:
     if not (settings.is_book(change.counter) and settings.combines(change.counter)):
         return None
     legs = checked_legs(change.legs)
-    return legs if transfers.size_of(legs) <= transfers.TEXT_BYTES_MAX else None
+    return legs if transfers.size_of(part_text(legs)) <= transfers.TEXT_BYTES_MAX else None
 
 
 def plan_changes(changes: Sequence[Change], planner: Planner, settings: Settings) -> AskedParts:
@@ -121,15 +131,13 @@ def plan_changes(changes: Sequence[Change], planner: Planner, settings: Settings
     """
     if not settings.combine:
         return AskedParts(_plan_alone(changes, planner), None)
-    legs = [None if change.is_plain else shared_legs(change, settings) for change in changes]
-    is_alone = [
-        its is None and not change.is_plain for change, its in zip(changes, legs, strict=True)
-    ]
-    planned = [planner.plan(each) for each in compress(changes, is_alone)]
+    legs = [shared_legs(change, settings) for change in changes]
+    is_shared = [change.is_plain or its for change, its in zip(changes, legs, strict=True)]
+    planned = [planner.plan(each) for each in compress(changes, map(not_, is_shared))]
     plain, alone = _PlainChanges(settings, first=len(planned)), iter(range(len(planned)))
     places = [
-        PartPlace(next(alone)) if by_itself else plain.take(change, its)
-        for change, its, by_itself in zip(changes, legs, is_alone, strict=True)
+        plain.take(change, its) if shared else PartPlace(next(alone))
+        for change, its, shared in zip(changes, legs, is_shared, strict=True)
     ]
     return AskedParts([*planned, *planner.plan_group(plain.grouped())], places)
 
@@ -159,18 +167,21 @@ class ListedChanges:
         lists, places, numbers = list[_List](), list[PartPlace](), list[tuple[str, int]]()
         last: dict[str, int] = {}
         for change in changes:
-            counter, part = _listed_part(change)
+            counter, part, text = _listed_part(change)
             item = last.get(counter)
-            if item is None or not lists[item].has_room(part):
+            if item is None or not lists[item].has_room(text):
                 numbers.append((counter, 0 if item is None else numbers[item][1] + 1))
                 last[counter] = item = len(lists)
                 lists.append(_List())
-            places.append(PartPlace(item, lists[item].take(part), part))
+            places.append(PartPlace(item, lists[item].take(part, text), part))
         items = [
-            replace(
-                listed.item(counter),
-                id=str(entry_id(time_of(counter, key, at), list_suffix(counter, key, number))),
+            Entry(
+                counter,
+                str(entry_id(time_of(counter, key, at), list_suffix(counter, key, number))),
+                listed.change(counter),
+                count=len(listed.texts),
                 key=key,
+                parts=joined(listed.texts),
             )
             for (counter, number), listed in zip(numbers, lists, strict=True)
         ]
@@ -185,50 +196,54 @@ class _List:
     """Changes of one counter that share an item of a list with a key."""
 
     def __init__(self) -> None:
-        self._parts: list[Part] = []
+        self.texts: list[str] = []
+        self._amounts: list[Decimal] = []
         self._room = transfers.TEXT_BYTES_MAX
+        """Of which a hundred amounts take half."""
 
-    def has_room(self, part: Part) -> bool:
-        """Return whether the item takes one more, of the kind of the first."""
-        size = transfers.size_of(part) if isinstance(part, tuple) else 0
-        return len(self._parts) < LISTED_MAX and size <= self._room
+    def has_room(self, text: str) -> bool:
+        """Return whether the item takes one more."""
+        return len(self.texts) < LISTED_MAX and transfers.size_of(text) <= self._room
 
-    def take(self, part: Part) -> int:
+    def take(self, part: Part, text: str) -> int:
         """Take one more; return its place."""
-        self._room -= transfers.size_of(part) if isinstance(part, tuple) else 0
-        self._parts.append(part)
-        return len(self._parts) - 1
+        self._room -= transfers.size_of(text)
+        self._amounts += [] if isinstance(part, tuple) else [part]
+        self.texts.append(text)
+        return len(self.texts) - 1
 
-    def item(self, counter: str) -> Entry:
-        """Return the item, without its id.
+    def change(self, counter: str) -> Decimal:
+        """Return the change of the item: the sum of amounts, 0 of transfers.
 
         Raises:
             InvalidEntry: some changes are amounts, and others transfers.
             AmountOverflow: the sum does not fit in 38 digits.
         """
-        found = [part for part in self._parts if not isinstance(part, tuple)]
-        if found and len(found) < len(self._parts):
+        if 0 < len(self._amounts) < len(self.texts):
             raise InvalidEntry(f"changes of {counter!r} must be all amounts, or all transfers")
-        text, size = parts_text(self._parts), len(self._parts)
-        return Entry(counter, "", amounts.total(found), count=size, parts=text)
+        return amounts.total(self._amounts)
 
 
-def _listed_part(change: Change) -> tuple[str, Part]:
+def _listed_part(change: Change) -> tuple[str, Part, str]:
+    """Return the counter of a change, what it adds, and how an item has that.
+
+    Raises:
+        InvalidInput: it breaks a rule, says more, or is too long.
+    """
     counter = keys.checked_new_counter(change.counter)
     if not change.says_nothing or (change.legs is not None and change.change):
         raise InvalidEntry(
             f"change of {counter!r}: in a list with a key each change is an amount alone, or the"
             f" legs of a transfer, without note, date, metadata, key or time, got {change!r:.200}"
         )
-    if change.legs is None:
-        return counter, amounts.addend(change.change)
-    legs = checked_legs(change.legs)
-    if (size := transfers.size_of(legs)) > transfers.TEXT_BYTES_MAX:
+    part: Part = amounts.addend(change.change) if change.legs is None else checked_legs(change.legs)
+    text = part_text(part)
+    if (size := transfers.size_of(text)) > transfers.TEXT_BYTES_MAX:
         raise InvalidEntry(
             f"transfer in {counter!r}: in a list with a key it must have at most"
             f" {transfers.TEXT_BYTES_MAX:,} bytes as JSON, got {size:,}: give it a key of its own"
         )
-    return counter, legs
+    return counter, part, text
 
 
 def _plan_alone(changes: Sequence[Change], planner: Planner) -> list[PlannedEntry]:

@@ -59,7 +59,7 @@ def an_item(sort_key: str, shared: list[Legs], partition: str = "book/1") -> Ite
     """Return the item of a transfer, or of several."""
     key = {"pk": {"S": partition}, "sk": {"S": sort_key}, "change": {"N": "0"}}
     if len(shared) > 1:
-        legs = {"B": transfers.packed(parts_text(shared))}
+        legs = {"B": books.compressed(parts_text(shared))}
         return {**key, "count": {"N": str(len(shared))}, "legs": legs}
     return {**key, "legs": books.legs_attribute(shared[0])}
 

@@ -233,11 +233,11 @@ class Ledger(Reads):
             raise InvalidEntry(
                 f"{len(changes):,} changes with one key: a request has up to {ENTRIES_MAX:,}"
             )
-        listed = ListedChanges.of(changes, key, at)
+        asked = ListedChanges.of(changes, key, at).entries()
         if not changes:
             return []
-        lost = partial(unknown_list, listed.entries())
-        answer = await self._write(recording_list(changes, key, at), timeout, lost)
+        lost = partial(unknown_list, asked)
+        answer = await self._write(recording_list(asked, key, at), timeout, lost)
         return [written(result) for result in answer.results]
 
     async def record_together(

@@ -134,12 +134,12 @@ def recording(changes: Sequence[NamedChange], *, together: bool = False) -> Requ
 
 
 def recording_list(
-    changes: Sequence[Change], key: str | None, at: datetime | None
+    changes: Sequence[Entry], key: str | None, at: datetime | None
 ) -> Request[EntriesModel]:
-    """Return the request that records changes with one key, which were checked."""
+    """Return the request that records changes with one key."""
     entries = [
-        {"counter": change.counter, "change": amounts.to_text(amounts.exact(change.change))}
-        | ({} if change.legs is None else {"legs": _leg_fields(checked_legs(change.legs))})
+        {"counter": change.counter, "change": amounts.to_text(change.change)}
+        | ({"legs": _leg_fields(change.legs)} if change.legs else {})
         for change in changes
     ]
     body: dict[str, Any] = {"entries": entries, "key": key}

@@ -70,7 +70,7 @@ class Line:
     @property
     def parts(self) -> str:
         """The changes that share the item, as `ledger.core.parts` writes them."""
-        if "B" in self._legs:
+        if transfers.are_shared(self.other):
             return transfers.text_in(self._legs["B"])
         return str(self.other.get("parts", {}).get("S", ""))
 
@@ -82,7 +82,7 @@ class Line:
     @property
     def _legs(self) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.other.get("legs", {})
-        return _from_json(found) if "B" in found else found
+        return _from_json(found) if transfers.are_shared(self.other) else found
 
     def digest(self) -> bytes:
         """Return the digest of everything but the note itself."""
