@@ -82,7 +82,7 @@ class BudgetAdministrator:
         checked_budget(budget, rule)
         window = window_of(budget, rule, self._access.services.clock.now())
         checked_new_counter(window.counter)
-        made = self._first(limit, raise_id, weights, takes_credits=bool(rule and rule.credits))
+        made = self._first(budget, limit, raise_id, weights)
         if terms.home == NO_HOME:
             raise HomeMoving("the table's home is being moved: budgets are made once it is")
         home = await self._access.store_of(terms.home)
@@ -119,18 +119,17 @@ class BudgetAdministrator:
 
     def _first(
         self,
+        budget: str,
         limit: int | Decimal,
         raise_id: str | None,
         weights: Mapping[str, int] | None,
-        *,
-        takes_credits: bool,
     ) -> BudgetLimit:
         """Return the limit that a budget begins with."""
         terms, amount = self._access.settings.current.terms, amounts.addend(limit)
         if amount > 0:
             checked_amount(amount, amount, "limit")
-        if amount > 0 and takes_credits:
-            check_credited(amount, "a limit")
+            if terms.takes_credits(budget):
+                check_credited(amount, "a limit")
         shares = weighed(terms, weights or dict.fromkeys(terms.written, 1))
         made = BudgetLimit(1, (LimitStep.of(amount, shares),), generation=terms.generation)
         if raise_id is None:

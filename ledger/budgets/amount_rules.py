@@ -12,8 +12,6 @@ GROWTH_DIGITS = 6
 """By how many digits the sums of an item may outgrow the limit, of the 38 that there are."""
 SETTLED_DIGITS = 3
 """By how many digits what a hold comes to may outgrow the limit: a thousand such still fit."""
-
-
 CREDITED_MAX, CREDITED_FINEST = amounts.power_of_ten(22), amounts.power_of_ten(-9)
 """Of amounts, and of the limit, of a budget that takes credits: as whose limit its spends are
 checked, so that multiples of the one up to the other fit."""
@@ -28,6 +26,13 @@ def fits(finest: Decimal, limit: Decimal) -> bool:
     return True
 
 
+def _above_0(amount: object, what: str) -> Decimal:
+    number = amounts.addend(amount)
+    if number <= 0:
+        raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
+    return number
+
+
 def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Decimal:
     """Return an amount above 0 that a budget of this limit can spend, exactly.
 
@@ -38,9 +43,7 @@ def checked_amount(amount: object, limit: Decimal, what: str = "amount") -> Deci
         AmountOverflow: sums of such amounts up to a million times the limit have over 38 digits, so
             a grant that was spent so might never be closed.
     """
-    number = amounts.addend(amount)
-    if number <= 0:
-        raise InvalidAmount(f"{what} must be above 0, got {amounts.to_text(number)}")
+    number = _above_0(amount, what)
     widest = max(limit, number)
     if not fits(number, widest):
         grown = amounts.scaled(widest, GROWTH_DIGITS)
@@ -62,9 +65,7 @@ def checked_credit(amount: object) -> Decimal:
         AmountOverflow: above 10^22, or no multiple of 10^-9: the total would not fit in 38 digits
             beside others, and a credit that is spent cannot be reversed.
     """
-    number = amounts.addend(amount)
-    if number <= 0:
-        raise InvalidAmount(f"a credit must be above 0, got {amounts.to_text(number)}")
+    number = _above_0(amount, "a credit")
     check_credited(number, "a credit")
     return number
 

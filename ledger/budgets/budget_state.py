@@ -164,7 +164,6 @@ def state_of(
         for taker in sorted({*items, *items[giver].sent} - gone)
         if (amount := _under_way(items, giver, taker)) > 0
     ]
-    rule = terms.budget_of(window.budget)
     credited = {holder: _taken_in(rights) for holder, rights in items.items()}
     return BudgetState(
         window.budget,
@@ -205,7 +204,7 @@ def state_of(
         ),
         tuple(pairs),
         waiting,
-        rule is not None and rule.credits,
+        terms.takes_credits(window.budget),
     )
 
 

@@ -133,8 +133,7 @@ class Creditor:
         terms = self._settings.current.terms
         names = () if original.spending is None else original.spending.grants
         budgets = [GrantName.parse(name).budget or original.counter for name in names]
-        rules = {budget: terms.budget_of(budget) for budget in budgets}
-        credited = [budget for budget, rule in rules.items() if rule and rule.credits]
+        credited = [budget for budget in dict.fromkeys(budgets) if terms.takes_credits(budget)]
         if not credited:
             return None
         if original.change > 0:

@@ -68,7 +68,7 @@ class LimitChanger:
         place = await LimitTarget.of(self._access, budget)
         more = amounts.addend(amount)
         checked_amount(more, more)
-        if (rule := place.terms.budget_of(budget)) and rule.credits:
+        if place.terms.takes_credits(budget):
             check_credited(more, "a raise")
         checked_id(raise_id)
         self._check_weights(weights)

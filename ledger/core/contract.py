@@ -204,6 +204,11 @@ class Terms:
         pattern = self.budget_pattern_of(counter)
         return None if pattern is None else self.budgets[pattern]
 
+    def takes_credits(self, counter: str) -> bool:
+        """Return whether the pattern of a counter's budget has credits."""
+        rule = self.budget_of(counter)
+        return rule is not None and rule.credits
+
     def budget_pattern_of(self, counter: str) -> str | None:
         """Return the pattern of budgets that a counter matches first; None if there is none.
 
