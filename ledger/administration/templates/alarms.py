@@ -113,36 +113,34 @@ def _archive_waits() -> dict[str, Any]:
 def _books() -> dict[str, Any]:
     """Return the alarms on books without room, which a search sees."""
     return {
-        "BooksNearlyFullAlarm": _passes_alarm(
+        "BooksNearlyFullAlarm": _search_alarm(
             ACCOUNTS_METRIC,
             "The accounts of a book are near their bound: no account is opened there",
-            Statistic="Maximum",
-            Period=SEARCH_PERIOD_SECONDS,
-            EvaluationPeriods=1,
             Threshold=ACCOUNTS_BYTES_OPEN,
             ComparisonOperator="GreaterThanThreshold",
         ),
-        "FullBooksAlarm": _passes_alarm(
+        "FullBooksAlarm": _search_alarm(
             FULL_BOOKS_METRIC,
             "A book has no room for its transfers: they stay unmerged, balances stay right. The log"
             " names the book",
-            Statistic="Maximum",
-            Period=SEARCH_PERIOD_SECONDS,
-            EvaluationPeriods=1,
         ),
     }
 
 
 def _grants_wait() -> dict[str, Any]:
-    return _passes_alarm(
+    return _search_alarm(
         GRANTS_METRIC,
         "Grants of budgets are past their time and are not closed, for two hours: what is left of"
         " them, and what was credited under them, cannot be spent: a region is not read, or lost",
         runbook="budget-exceeded",
-        Statistic="Maximum",
-        Period=SEARCH_PERIOD_SECONDS,
         EvaluationPeriods=GRANTS_PERIODS,
     )
+
+
+def _search_alarm(metric: str, description: str, **properties: Any) -> dict[str, Any]:
+    """Return an alarm on what a search sees: by default, that the last one saw anything."""
+    of_search = {"Statistic": "Maximum", "Period": SEARCH_PERIOD_SECONDS, "EvaluationPeriods": 1}
+    return _passes_alarm(metric, description, **{**of_search, **properties})
 
 
 def _passes_alarm(
