@@ -326,7 +326,7 @@ def is_worthwhile(
 def _are_worthwhile(
     entries: Sequence[str], *, rules: MergeRules, now: datetime, accounts_bytes: int
 ) -> bool:
-    oldest = entries[0] if entries else None
+    oldest = min(entries, default=None)
     return is_worthwhile(
         settled=len(entries), oldest=oldest, rules=rules, now=now, accounts_bytes=accounts_bytes
     )
@@ -387,13 +387,8 @@ def _is_waited_for(observation: Observation, rules: MergeRules, *, now: datetime
     settled = older_than(rules.settle, now=now)
     shown = {key for view in observation.views.values() for key in view.sort_keys if key < settled}
     found = ids.ours(shown.difference(named_by(observation.net))) if shown else []
-    return is_worthwhile(
-        settled=len(found),
-        oldest=min(found, default=None),
-        rules=rules,
-        now=now,
-        accounts_bytes=accounts_size(observation.net),
-    )
+    size = accounts_size(observation.net)
+    return _are_worthwhile(found, rules=rules, now=now, accounts_bytes=size)
 
 
 def _candidates(
