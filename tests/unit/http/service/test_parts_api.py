@@ -1,5 +1,7 @@
 """Changes that share an item, over HTTP: read, reversed and written again one by one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -92,22 +94,29 @@ async def test_a_change_is_written_again_with_those_of_its_item() -> None:
         assert [entry["id"] for entry in history.json()["entries"]] == [one.id for one in made]
 
 
+@contextmanager
+def unanswered(table: MemoryGlobalTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let writes be stored, and their answers be lost."""
+    store = type(table.store())
+
+    async def write(self: Any, asked: Any) -> Outcome:
+        await stored(self, asked)
+        return Unknown("lost")
+
+    stored = store.write
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write", write)
+        yield
+
+
 async def test_changes_that_were_combined_are_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By what the problem of each has: they share an item, which counts once."""
     clock = ManualClock(instant=True)
     async with served(MemoryGlobalTable([HOME], clock=clock, combine=["stock"])) as service:
-        store = type(service.table.store())
-
-        async def write(self: Any, asked: Any) -> Outcome:
-            await stored(self, asked)
-            return Unknown("lost")
-
-        stored = store.write
         asked = {"entries": [{"counter": "stock", "change": change} for change in ("5", "-1")]}
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "write", write)
+        with unanswered(service.table, monkeypatch):
             told = (await service.post("/v1/entries", asked)).json()["results"]
         lost = [entry for result in told for entry in result["problem"]["entries"]]
         assert [(entry["change"], entry["parts"]) for entry in lost] == [
@@ -120,6 +129,42 @@ async def test_changes_that_were_combined_are_written_again(
             (200, entry["id"]) for entry in lost
         ]
         assert await service.value("stock") == "4"
+
+
+async def test_transfers_that_share_an_item_are_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the problem of each has them, once; with other legs, or other parts, none is."""
+    clock = ManualClock(instant=True)
+    table = MemoryGlobalTable([HOME], clock=clock, books=["book/*"], combine=["book/*"])
+    async with served(table) as service:
+        sales = [
+            [
+                {"account": "cash", "asset": "EUR", "amount": f"-{amount}"},
+                {"account": "alice", "asset": "EUR", "amount": amount},
+            ]
+            for amount in ("5", "7.5")
+        ]
+        each = [{"counter": "book/1", "change": "0", "legs": legs} for legs in sales]
+        with unanswered(service.table, monkeypatch):
+            told = (await service.post("/v1/entries", {"entries": each})).json()["results"]
+        lost = [entry for result in told for entry in result["problem"]["entries"]]
+        assert len({entry["parts"] for entry in lost}) == 1
+        assert lost[0]["parts"].startswith('[{"EUR":{"alice":5,"cash":-5}},')
+        for wrong, status in (
+            ({"legs": lost[1]["legs"]}, 400),
+            ({"parts": lost[0]["parts"].replace("5", "6")}, 400),
+            ({"parts": lost[0]["parts"].replace("7.5", "9")}, 403),
+        ):
+            refused = await service.post("/v1/retries", {"entries": [{**lost[0], **wrong}]})
+            assert refused.status_code == status
+        answer = await service.post("/v1/retries", {"entries": lost})
+        found = [(result["status"], result["entry"]) for result in answer.json()["results"]]
+        assert [(status, entry["id"]) for status, entry in found] == [
+            (200, entry["id"]) for entry in lost
+        ]
+        assets = (await service.http.get("/v1/books/book%2F1/balances")).json()["assets"]
+        assert assets == {"EUR": {"alice": "12.5", "cash": "-12.5"}}
 
 
 FORGED: dict[str, tuple[dict[str, Any], int, str]] = {
